@@ -1,0 +1,109 @@
+// Package tool holds the tools that runs may call: their contracts, the checks
+// on arguments and results, and the adapters that reach outside.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"gantry.dev/orchestrator/policy"
+)
+
+// Definition is the contract of one tool as its owner registered it. Its
+// digest pins it: another digest is another tool.
+type Definition struct {
+	Name        string             `json:"name"` // qualified by its server, for example "files.read"
+	Description string             `json:"description"`
+	Input       json.RawMessage    `json:"input"`            // JSON Schema 2020-12 of the arguments
+	Output      json.RawMessage    `json:"output,omitempty"` // JSON Schema of a structured result
+	Impact      policy.Impact      `json:"impact"`
+	Class       policy.EffectClass `json:"class"`
+	Resource    string             `json:"resource"`             // for example "ledger:{/invoice}"; a pointer in braces is replaced by the argument
+	Facts       map[string]string  `json:"facts,omitempty"`      // fact name to JSON pointer into the arguments
+	Control     []string           `json:"control,omitempty"`    // pointers of arguments that steer the effect (recipient, amount, address)
+	CostBound   int64              `json:"costBound"`            // micro-dollars one call may cost at most
+	Timeout     Duration           `json:"timeout"`              // hard limit of one call
+	ResultBytes int                `json:"resultBytes"`          // bytes of a result that are kept
+	Credential  string             `json:"credential,omitempty"` // reference, never the secret
+	Owner       string             `json:"owner"`                // principal id: answers for the tool, decides held calls
+	Contact     string             `json:"contact"`              // who is told of incidents
+	Result      policy.Marking     `json:"result"`               // marking of what comes back
+	Kind        string             `json:"kind"`                 // "builtin" or "http"
+	Server      json.RawMessage    `json:"server,omitempty"`     // the adapter's own configuration, part of the digest
+}
+
+// Duration is a time.Duration written as text ("30s").
+type Duration time.Duration
+
+// MarshalText writes the duration as text.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads a duration such as "30s".
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}
+
+// Invocation is one attempt of one call, after its intent was recorded.
+type Invocation struct {
+	Run       string
+	Key       string   // idempotency key of this call: the same for every attempt of it
+	Arguments []byte   // canonical JSON, exactly the recorded bytes
+	Actor     []string // acting chain, subject first, agent last
+	Subject   policy.Principal
+}
+
+// Result is what came back from a call that has surely ended.
+type Result struct {
+	Content   []byte         // valid UTF-8 text or JSON; other bytes are described instead
+	MediaType string         // "application/json" or "text/plain"
+	Failed    bool           // the tool says that it did not do it
+	Size      int64          // bytes that the tool sent
+	Cut       bool           // Content holds less than Size
+	Marking   policy.Marking // confidentiality and integrity of Content
+}
+
+// Failure is an attempt without a Result.
+type Failure struct {
+	// Uncertain means that the effect may have happened. Otherwise it surely
+	// did not.
+	Uncertain bool
+	Code      string // stable, for example "TOOL_TIMEOUT", "TOOL_UNREACHABLE", "EGRESS_DENIED"
+	Detail    string // safe to show: no argument, no credential
+}
+
+// Error returns the code and the detail.
+func (f *Failure) Error() string { return f.Code + ": " + f.Detail }
+
+// Tool performs calls of one definition. Errors of Invoke are *Failure.
+type Tool interface {
+	Definition() Definition
+	Invoke(ctx context.Context, invocation Invocation) (Result, error)
+}
+
+// Prober is a Tool whose outcomes can be queried by key. Found is false when
+// the other side knows no such key, which is no proof that the effect will not
+// still happen.
+type Prober interface {
+	Probe(ctx context.Context, invocation Invocation) (result Result, found bool, err error)
+}
+
+// Checked is a proposed call that passed the contract.
+type Checked struct {
+	Definition Definition
+	Arguments  []byte       // canonical JSON (RFC 8785)
+	Resource   string       // resolved
+	Facts      policy.Facts // by the names of Definition.Facts
+}
+
+// Refusal says why a proposed call does not meet a contract, in words for the
+// model.
+type Refusal struct {
+	Code   string // "UNKNOWN_TOOL", "ARGUMENTS_NOT_JSON", "ARGUMENTS_INVALID", …
+	Detail string // names the place and what to do; quotes no more than the offending key
+}
+
+// Error returns the code and the detail.
+func (r *Refusal) Error() string { return r.Code + ": " + r.Detail }
