@@ -1,0 +1,205 @@
+package run
+
+import "gantry.dev/orchestrator/policy"
+
+// Command is a wish: a closed set. Decide turns it into events or a refusal.
+// Texts in a command are sealed already; ids in it are fresh.
+type Command interface{ command() }
+
+// Start asks for a new run.
+type Start struct{ Started Started }
+
+// BeginTurn asks to send one model request.
+type BeginTurn struct {
+	Epoch      uint64
+	Model      string
+	Why        string
+	Prompt     string // digest of the compiled prompt
+	Reserve    Amount // worst case
+	Steers     []string
+	NotAfterMs int64
+}
+
+// ReportTurn brings what a model request gave: an answer or a failure.
+type ReportTurn struct {
+	Turn, Attempt int
+	Failure       *TurnFailure
+	Class         Class
+	Text          *Text
+	Reasoning     *Text
+	Usage         Usage
+	Cost          Amount
+	LatencyMs     int64
+	Calls         []Proposal
+}
+
+// TurnFailure is a model request without an answer.
+type TurnFailure struct {
+	Cause        string
+	Retryable    bool
+	RetryAfterMs int64
+	Unknown      bool // may have been billed
+}
+
+// Proposal is one proposed call with what its contract says of it. Arguments,
+// Resource and Facts are for the decision only and are not recorded.
+type Proposal struct {
+	Tool        string
+	Text        Text   // the argument bytes, sealed
+	Fingerprint string // keyed digest of tool and arguments
+	Refusal     string // code, when the proposal does not meet the contract
+	Detail      *Text  // what is wrong, for the model
+	Revision    string
+	Impact      policy.Impact
+	Class       policy.EffectClass
+	CostBound   int64
+	Control     bool // the tool has control arguments
+	Asks        bool // the call is a question to a person
+	To          []policy.Approver
+	Inputs      CallInputs
+	Approval    string // fresh id, in case an approval or a question is opened
+	Nonce       string
+}
+
+// CallInputs are the parts of a call that policy looks at.
+type CallInputs struct {
+	Arguments []byte // canonical JSON
+	Resource  string
+	Facts     policy.Facts
+}
+
+// Judge asks for a new verdict on a call whose approval was voided.
+type Judge struct {
+	Call     int
+	Inputs   CallInputs
+	Approval string
+	Nonce    string
+}
+
+// BeginCall asks to attempt one call.
+type BeginCall struct {
+	Epoch      uint64
+	Call       int
+	Inputs     CallInputs
+	Key        string // idempotency key
+	NotAfterMs int64
+}
+
+// ReportCall brings the outcome of one attempt.
+type ReportCall struct {
+	Call, Intent int
+	Outcome      Outcome // OK or FAILED; UNKNOWN when the attempt is uncertain
+	Code         string
+	Result       *Text
+	Fingerprint  string
+	Cost         Amount
+}
+
+// ReportProbe brings the answer of an outcome query.
+type ReportProbe struct {
+	Call        int
+	Found       bool
+	Failed      bool // the query itself failed; look again later
+	Outcome     Outcome
+	Result      *Text
+	Fingerprint string
+}
+
+// Recover tells a run that a new owner took it over: what was in flight under
+// an earlier epoch has an unknown outcome.
+type Recover struct{ Epoch uint64 }
+
+// Fire tells a run that time has passed.
+type Fire struct{}
+
+// DecideApproval is one person's word on one held call.
+type DecideApproval struct {
+	Approval string
+	Digest   string
+	Granted  bool
+	By       Identity
+	Person   policy.Principal // By, as the directory knows them now
+	Reason   *Text
+}
+
+// AnswerQuestion is a person's answer.
+type AnswerQuestion struct {
+	Question string
+	By       Identity
+	Person   policy.Principal
+	Answer   Text
+}
+
+// Steer is a person's guidance.
+type Steer struct {
+	Steer     string
+	By        Identity
+	Text      Text
+	Interrupt bool
+	Void      bool
+}
+
+// Cancel asks to stop the run.
+type Cancel struct {
+	By     Identity
+	Reason *Text
+}
+
+// Resume lets a run go on that waits at a limit or is parked.
+type Resume struct {
+	By         Identity
+	Person     policy.Principal
+	Turns      int
+	Amount     Amount
+	DeadlineMs int64
+	Accept     bool // take the unchecked answer as it is: the run ends PARTIAL
+	End        bool // end the run instead
+}
+
+// ResolveUncertain is a person's finding on an uncertain call.
+type ResolveUncertain struct {
+	Call       int
+	By         Identity
+	Person     policy.Principal
+	Resolution Resolution
+	Override   bool // accept that the first attempt may still act
+	Evidence   Text
+}
+
+// ReportChecks brings what the completion checks found.
+type ReportChecks struct {
+	Turn   int
+	Checks []CheckResult
+}
+
+// Park stops the run for an operator.
+type Park struct{ Code, Detail string }
+
+func (Start) command()            {}
+func (BeginTurn) command()        {}
+func (ReportTurn) command()       {}
+func (Judge) command()            {}
+func (BeginCall) command()        {}
+func (ReportCall) command()       {}
+func (ReportProbe) command()      {}
+func (Recover) command()          {}
+func (Fire) command()             {}
+func (DecideApproval) command()   {}
+func (AnswerQuestion) command()   {}
+func (Steer) command()            {}
+func (Cancel) command()           {}
+func (Resume) command()           {}
+func (ResolveUncertain) command() {}
+func (ReportChecks) command()     {}
+func (Park) command()             {}
+
+// Refusal says why a command is not accepted. It changes nothing.
+type Refusal struct {
+	Code   string // stable, for example "RUN_ENDED"
+	Detail string // one sentence and what to do
+}
+
+// Error returns the code and the sentence.
+func (r *Refusal) Error() string { return r.Code + ": " + r.Detail }
+
+func refuse(code, detail string) *Refusal { return &Refusal{Code: code, Detail: detail} }

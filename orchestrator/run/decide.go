@@ -1,0 +1,193 @@
+package run
+
+import (
+	"gantry.dev/orchestrator/policy"
+)
+
+// Rules is the organisation's configuration that is in force now. Revision is
+// what the gate ConfigGate holds, so a write decided under old rules fails.
+type Rules interface {
+	// Revision is the digest of the whole configuration.
+	Revision() string
+	// PolicyRevision is the digest of the policy set alone.
+	PolicyRevision() string
+	// Judge is policy's verdict on one call.
+	Judge(policy.Request) policy.Verdict
+	// Tool returns what the registry says of a tool now; false where there is
+	// none, it is quarantined, or a kill switch stops it.
+	Tool(name string) (policy.ToolFacts, bool)
+	// Ceiling is what an agent may do for a subject at most, now. Killed or
+	// withdrawn agents and unknown subjects have the zero authority.
+	Ceiling(agent, subject string) policy.Authority
+	// Entitled says why a person may not decide for the approvers in a run
+	// with this acting chain, or nil.
+	Entitled(approvers []policy.Approver, person policy.Principal, chain []string) error
+}
+
+// Env is what Decide knows of the world: the database clock and the rules.
+type Env struct {
+	NowMs int64
+	Rules Rules
+}
+
+// Decision is what an accepted command does, all in one write.
+type Decision struct {
+	Events []Event
+	Guards []Guard
+	Gates  []GateChange
+	Budget []BudgetMove
+}
+
+// ConfigGate names the gate that holds an organisation's configuration digest.
+func ConfigGate(organisation string) string { return "config:" + organisation }
+
+// RootGate names the gate that a root run's tree depends on. It is absent
+// while the tree may act.
+func RootGate(root string) string { return "root:" + root }
+
+// GateClosed is what a root's gate holds after a cancel.
+const GateClosed = "closed"
+
+// Decide turns a command into events or a refusal. It changes nothing: the
+// state is the run's at the version that the write will be made from.
+func Decide(s *State, command Command, env Env) (Decision, *Refusal) {
+	if start, ok := command.(Start); ok {
+		return decideStart(s, start, env)
+	}
+	if s.Version == 0 {
+		return Decision{}, refuse("NOT_FOUND", "There is no such run.")
+	}
+	d := &decider{s: s, env: env}
+	refusal := d.decide(command)
+	if refusal != nil {
+		return Decision{}, refusal
+	}
+	return d.Decision, nil
+}
+
+// decider collects one decision.
+type decider struct {
+	Decision
+	s   *State
+	env Env
+}
+
+func (d *decider) emit(events ...Event) { d.Events = append(d.Events, events...) }
+
+func (d *decider) decide(command Command) *Refusal {
+	if c, late := command.(ReportCall); late {
+		return d.reportCall(c)
+	}
+	if d.s.Ended != nil {
+		return refuse("RUN_ENDED", "The run has ended as "+string(d.s.Status)+"; start a new one.")
+	}
+	switch c := command.(type) {
+	case BeginTurn, ReportTurn, ReportChecks:
+		return d.decideTurn(command)
+	case Judge, BeginCall, ReportProbe, ResolveUncertain:
+		return d.decideCall(command)
+	case DecideApproval:
+		return d.decideApproval(c)
+	case AnswerQuestion:
+		return d.answer(c)
+	case Recover:
+		return d.recover(c)
+	case Fire:
+		return d.fire()
+	case Steer:
+		return d.steer(c)
+	case Cancel:
+		return d.cancel(c)
+	case Resume:
+		return d.resume(c)
+	case Park:
+		if d.s.Parked != nil {
+			return refuse("RUN_PARKED", "The run is parked already.")
+		}
+		d.emit(Parked(c))
+		return nil
+	}
+	return refuse("UNKNOWN_COMMAND", "This version does not know the command.")
+}
+
+func decideStart(s *State, c Start, env Env) (Decision, *Refusal) {
+	if s.Version != 0 {
+		return Decision{}, refuse("RUN_EXISTS", "The run was started before.")
+	}
+	e := c.Started
+	ceiling := env.Rules.Ceiling(e.Agent.Name, e.Subject.ID)
+	switch {
+	case !e.Authority.Below(ceiling):
+		return Decision{}, refuse("AUTHORITY", "The run asks for more than this agent may do for this person; ask the agent's owner.")
+	case e.Authority.Turns < 1 || e.Authority.Tokens < 1:
+		return Decision{}, refuse("BUDGET", "The run has no budget; ask the budget's owner.")
+	case e.Authority.DeadlineMs <= env.NowMs:
+		return Decision{}, refuse("DEADLINE", "The deadline has passed; give a later one.")
+	}
+	d := Decision{Events: []Event{e}, Guards: []Guard{{Gate: ConfigGate(e.Organisation), Value: env.Rules.Revision()}}}
+	carve := Amount{MicroUSD: e.Authority.MicroUSD, Tokens: e.Authority.Tokens}
+	for _, node := range e.Accounts {
+		d.Budget = append(d.Budget, BudgetMove{Node: node, Reserve: carve})
+	}
+	return d, nil
+}
+
+// guardIntent adds the conditions that every intent's write makes: the rules
+// it was decided under, the gate of its tree, and the deadline.
+func (d *decider) guardIntent() {
+	d.Guards = append(d.Guards,
+		Guard{Gate: ConfigGate(d.s.Started.Organisation), Value: d.env.Rules.Revision()},
+		Guard{Gate: RootGate(d.s.Started.Root), BeforeMs: d.s.Authority.DeadlineMs})
+}
+
+// end ends the run: it settles the budget of every account that carries it and
+// gives the open steers their disposition.
+func (d *decider) end(status Status, reason EndReason, code string, result *Text, by *Identity) {
+	for _, steer := range d.s.Steers {
+		if steer.Disposition == "" {
+			d.emit(SteerSettled{Steer: steer.Steer, Disposition: Deferred})
+		}
+	}
+	settled, unknown := d.final()
+	d.emit(Ended{Status: status, Reason: reason, Code: code, Result: result, Settled: settled, Unknown: unknown, By: by})
+	limit := d.s.Budget.Limit
+	for _, node := range d.s.Started.Accounts {
+		d.Budget = append(d.Budget, BudgetMove{Node: node, Reserve: Amount{}.Minus(limit), Settle: settled, Unknown: unknown})
+	}
+}
+
+// final is what the run has settled and left unknown once the events of this
+// decision are applied.
+func (d *decider) final() (settled, unknown Amount) {
+	settled, unknown = d.s.Budget.Settled, d.s.Budget.Unknown
+	turn := d.s.LastTurn()
+	for _, event := range d.Events {
+		switch e := event.(type) {
+		case TurnAnswered:
+			settled = settled.Plus(e.Cost)
+		case TurnFailed:
+			if e.Unknown {
+				unknown = unknown.Plus(turn.Reserve)
+			}
+		case CallEnded:
+			if c := d.s.Call(e.Call); e.Unknown && c != nil {
+				unknown = unknown.Plus(c.Reserve)
+			} else {
+				settled = settled.Plus(e.Cost)
+			}
+		}
+	}
+	return settled, unknown
+}
+
+// reach pauses the run at a limit, or fails it where the revision says so.
+func (d *decider) reach(limit Limit, detail string) {
+	if d.s.Limits.OnLimit == FailOnLimit {
+		d.end(StatusFailed, EndLimit, string(limit), nil, nil)
+		return
+	}
+	d.emit(LimitReached{Limit: limit, Detail: detail, Approvers: []policy.Approver{
+		{Principal: d.s.Started.Contact, Why: "incident contact"},
+		{Principal: d.s.Started.Agent.Owner, Why: "agent owner"},
+	}})
+}

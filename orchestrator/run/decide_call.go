@@ -1,0 +1,238 @@
+package run
+
+import (
+	"gantry.dev/orchestrator/policy"
+)
+
+func (d *decider) decideCall(command Command) *Refusal {
+	switch c := command.(type) {
+	case Judge:
+		return d.rejudge(c)
+	case BeginCall:
+		return d.beginCall(c)
+	case ReportProbe:
+		return d.reportProbe(c)
+	case ResolveUncertain:
+		return d.resolveUncertain(c)
+	}
+	return nil
+}
+
+func (d *decider) rejudge(c Judge) *Refusal {
+	call := d.s.Call(c.Call)
+	if call == nil || call.Phase != CallProposedPhase || d.s.Cancel != nil {
+		return refuse("STALE", "The call does not wait for a verdict.")
+	}
+	d.judge(d.judgedOf(call, c))
+	return nil
+}
+
+func (d *decider) judgedOf(call *Call, c Judge) judged {
+	return judged{call: c.Call, tool: call.Tool, revision: call.Revision, control: true, asks: call.Asks,
+		inputs: c.Inputs, approval: c.Approval, nonce: c.Nonce, arguments: call.Arguments, costBound: call.CostBound, class: call.Class}
+}
+
+// beginCall records the intent of one attempt. Whatever was decided before is
+// checked again here, and the write makes these checks its conditions.
+func (d *decider) beginCall(c BeginCall) *Refusal {
+	call := d.s.Call(c.Call)
+	if call == nil || call.Phase != CallReady || d.s.Cancel != nil || d.s.Reached != nil || d.s.Parked != nil {
+		return refuse("NOT_DUE", "The call may not be attempted now.")
+	}
+	if d.s.InFlight >= d.s.Limits.CallsAtOnce {
+		return refuse("NOT_DUE", "As many calls as allowed are in flight.")
+	}
+	approval := d.s.Approval(call.Approval)
+	fresh := approval != nil && approval.Status == ApprovalGranted
+	if fresh && d.voidStale(call, approval, c) {
+		return nil
+	}
+	verdict := d.verdict(d.judgedOf(call, Judge{Call: c.Call, Inputs: c.Inputs}))
+	if stop := d.reverdict(call, approval, verdict); stop {
+		return nil
+	}
+	if call.Intent >= d.s.Limits.CallAttempts {
+		d.emit(CallIntentRefused(call))
+		return nil
+	}
+	reserve := Amount{MicroUSD: call.CostBound}
+	if !d.s.Budget.Covers(reserve) {
+		d.reach(LimitBudget, "The next call may cost more than is left.")
+		return nil
+	}
+	e := CallIntended{Call: c.Call, Intent: call.Intent + 1, Epoch: c.Epoch, Key: c.Key, Reserve: reserve, NotAfterMs: c.NotAfterMs}
+	if approval != nil {
+		e.Approval = approval.Approval
+	}
+	d.emit(e)
+	d.guardIntent()
+	if fresh {
+		d.Guards = append(d.Guards, Guard{Gate: ConfigGate(d.s.Started.Organisation), Value: d.env.Rules.Revision(), BeforeMs: approval.NotAfterMs})
+	}
+	return nil
+}
+
+// CallIntentRefused ends a call that was attempted as often as allowed.
+func CallIntentRefused(call *Call) CallEnded {
+	return CallEnded{Call: call.CallProposed.Call, Outcome: OutcomeFailed, Code: "ATTEMPTS_USED"}
+}
+
+// voidStale voids a granted approval that can no longer be spent.
+func (d *decider) voidStale(call *Call, approval *Approval, c BeginCall) bool {
+	tool, known := d.env.Rules.Tool(call.Tool)
+	var cause Void
+	switch {
+	case !known || tool.Revision != call.Revision:
+		cause = VoidToolChanged
+	case approval.Policy != d.env.Rules.PolicyRevision():
+		cause = VoidPolicyChanged
+	case approval.Digest != ApprovalDigest(d.s, approval.ApprovalRequested, d.judgedOf(call, Judge{Call: c.Call, Inputs: c.Inputs}).subjectMatter(0)):
+		cause = VoidToolChanged
+	case approval.NotAfterMs <= d.env.NowMs:
+		d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidExpired},
+			CallEnded{Call: c.Call, Outcome: OutcomeExpired, Code: "EXPIRED"})
+		return true
+	default:
+		return false
+	}
+	d.emit(ApprovalVoided{Approval: approval.Approval, Cause: cause})
+	return true
+}
+
+// reverdict stops an attempt that policy does not allow any more. A hold is
+// met by an approval that was granted; without one the call is judged anew.
+func (d *decider) reverdict(call *Call, approval *Approval, verdict policy.Verdict) bool {
+	ordinal := call.CallProposed.Call
+	switch verdict.Answer {
+	case policy.Permit:
+		return false
+	case policy.Hold:
+		if approval != nil && (approval.Status == ApprovalGranted || approval.Status == ApprovalSpent) {
+			return false
+		}
+		d.emit(CallEnded{Call: ordinal, Outcome: OutcomeForbidden, Code: "HOLD_WITHOUT_APPROVAL"})
+	case policy.Simulate:
+		d.emit(CallEnded{Call: ordinal, Outcome: OutcomeSimulated, Code: "SIMULATED"})
+	default:
+		if approval != nil && approval.Status == ApprovalGranted {
+			d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidPolicyChanged})
+		}
+		d.emit(CallJudged{Call: ordinal, Verdict: verdict},
+			CallEnded{Call: ordinal, Outcome: OutcomeForbidden, Code: "FORBIDDEN"})
+	}
+	return true
+}
+
+func (d *decider) reportCall(c ReportCall) *Refusal {
+	call := d.s.Call(c.Call)
+	if call == nil || c.Intent < 1 || c.Intent > call.Intent {
+		return refuse("STALE", "No such attempt was made.")
+	}
+	current := c.Intent == call.Intent && (call.Phase == CallInFlight || call.Phase == CallUncertainOpen)
+	if d.s.Ended != nil || !current {
+		return d.late(call, c)
+	}
+	if c.Outcome == OutcomeUnknown {
+		if call.Phase != CallInFlight {
+			return refuse("STALE", "The attempt is known to be uncertain.")
+		}
+		d.uncertain(call, c.Code)
+		d.afterCancel()
+		return nil
+	}
+	d.emit(CallEnded{Call: c.Call, Outcome: c.Outcome, Code: c.Code, Result: c.Result, Fingerprint: c.Fingerprint, Cost: c.Cost})
+	d.afterCancel()
+	d.noteProgress(call, c)
+	return nil
+}
+
+// late keeps an outcome that came too late to count, once for each attempt.
+func (d *decider) late(call *Call, c ReportCall) *Refusal {
+	if c.Outcome == OutcomeUnknown {
+		return refuse("STALE", "The attempt is over.")
+	}
+	for _, known := range call.Late {
+		if known.Intent == c.Intent {
+			return refuse("STALE", "The late outcome is known.")
+		}
+	}
+	if call.Phase == CallDone && call.Intent == c.Intent && call.Outcome == c.Outcome {
+		return refuse("STALE", "The outcome is known.")
+	}
+	d.emit(LateOutcome{Call: c.Call, Intent: c.Intent, Outcome: c.Outcome, Result: c.Result})
+	return nil
+}
+
+// noteProgress asks a person when the same call keeps giving the same result.
+func (d *decider) noteProgress(call *Call, c ReportCall) {
+	if d.s.Cancel != nil || d.s.Reached != nil || call.Fingerprint == "" {
+		return
+	}
+	seen := d.s.repeats[call.Fingerprint+"="+string(c.Outcome)+c.Code+c.Fingerprint]
+	if d.s.Limits.NoProgress > 0 && seen+1 >= d.s.Limits.NoProgress {
+		d.reach(LimitNoProgress, "The same call gave the same result again and again.")
+	}
+}
+
+// mayRepeat reports whether an attempt with an unknown outcome may be made
+// again by itself: it has no effect, or the other side knows our key.
+func mayRepeat(class policy.EffectClass) bool {
+	return class == policy.ClassRead || class == policy.Keyed
+}
+
+// uncertain settles how an attempt with an unknown outcome goes on.
+func (d *decider) uncertain(call *Call, cause string) {
+	class := call.Class.OrWorst()
+	attempts := call.Intent >= d.s.Limits.CallAttempts
+	ask := class == policy.Opaque || mayRepeat(class) && attempts
+	d.emit(CallUncertain{Call: call.CallProposed.Call, Intent: call.Intent, Cause: cause, Ask: ask})
+	if d.s.Cancel == nil {
+		return
+	}
+	if ask || class == policy.ClassRead {
+		d.emit(CallEnded{Call: call.CallProposed.Call, Outcome: OutcomeUnknown, Code: cause, Unknown: true})
+	}
+}
+
+// reportProbe settles an uncertain call by what the other side knows. "Absent"
+// is no proof: the first attempt may still act, so it never leads to another.
+func (d *decider) reportProbe(c ReportProbe) *Refusal {
+	call := d.s.Call(c.Call)
+	if call == nil || call.Phase != CallUncertainOpen || call.AskPerson {
+		return refuse("STALE", "The call does not wait for a query.")
+	}
+	switch {
+	case c.Found:
+		d.emit(CallEnded{Call: c.Call, Outcome: c.Outcome, Result: c.Result, Fingerprint: c.Fingerprint, Cost: Amount{MicroUSD: call.CostBound}})
+	case d.s.Cancel != nil:
+		d.emit(CallEnded{Call: c.Call, Outcome: OutcomeUnknown, Code: call.Code, Unknown: true})
+	default:
+		d.emit(CallUncertain{Call: c.Call, Intent: call.Intent, Cause: call.Code, Ask: true})
+	}
+	d.afterCancel()
+	return nil
+}
+
+func (d *decider) resolveUncertain(c ResolveUncertain) *Refusal {
+	call := d.s.Call(c.Call)
+	if call == nil || call.Phase != CallUncertainOpen {
+		return refuse("NOT_UNCERTAIN", "The call's outcome is known.")
+	}
+	tool, _ := d.env.Rules.Tool(call.Tool)
+	owners := []policy.Approver{{Principal: tool.Owner, Why: "tool owner"}, {Principal: d.s.Started.Contact, Why: "incident contact"}}
+	if err := d.env.Rules.Entitled(owners, c.Person, d.s.Started.Chain); err != nil {
+		return refuse("NOT_FOUND", "There is no such call waiting for you.")
+	}
+	if c.Resolution == Repeat && (!c.Override || d.s.Cancel != nil) {
+		return refuse("MAY_STILL_ACT", "An earlier attempt may still act; repeat only with the override, and not while cancelling.")
+	}
+	d.emit(UncertainResolved{Call: c.Call, By: c.By, Resolution: c.Resolution, Evidence: c.Evidence})
+	switch c.Resolution {
+	case Happened:
+		d.emit(CallEnded{Call: c.Call, Outcome: OutcomeOK, Code: "RESOLVED", Result: &c.Evidence, Cost: Amount{MicroUSD: call.CostBound}})
+	case NotHappened:
+		d.emit(CallEnded{Call: c.Call, Outcome: OutcomeFailed, Code: "RESOLVED", Result: &c.Evidence})
+	}
+	d.afterCancel()
+	return nil
+}

@@ -1,0 +1,99 @@
+package run
+
+import (
+	"gantry.dev/orchestrator/policy"
+)
+
+// recover gives every attempt of an earlier epoch its unknown outcome. A lost
+// model request may have been billed, so its reservation stays held.
+func (d *decider) recover(c Recover) *Refusal {
+	turn := d.s.LastTurn()
+	turnOver := true
+	if turn != nil && turn.Phase == TurnInFlight && turn.Epoch < c.Epoch {
+		d.emit(TurnFailed{Turn: turn.Number, Attempt: turn.Attempt, Cause: "LOST", Unknown: true, Retryable: true})
+	} else if turn != nil && turn.Phase == TurnInFlight {
+		turnOver = false
+	}
+	d.s.openCalls(func(call *Call) {
+		if call.Phase == CallInFlight && call.Epoch < c.Epoch {
+			d.uncertain(call, "LOST")
+		}
+	})
+	if len(d.Events) > 0 {
+		d.settleCancelled(turnOver)
+	}
+	return nil
+}
+
+// fire lets what expired expire.
+func (d *decider) fire() *Refusal {
+	d.s.openCalls(func(call *Call) {
+		ordinal := call.CallProposed.Call
+		approval := d.s.Approval(call.Approval)
+		switch {
+		case approval != nil && (call.Phase == CallHeld || call.Phase == CallReady && approval.Status == ApprovalGranted):
+			if approval.NotAfterMs <= d.env.NowMs {
+				d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidExpired},
+					CallEnded{Call: ordinal, Outcome: OutcomeExpired, Code: "EXPIRED"})
+			}
+		case call.Phase == CallAsking && d.s.Question(call.Approval).NotAfterMs <= d.env.NowMs:
+			d.emit(QuestionVoided{Question: call.Approval, Cause: VoidExpired},
+				CallEnded{Call: ordinal, Outcome: OutcomeExpired, Code: "EXPIRED"})
+		}
+	})
+	return nil
+}
+
+func (d *decider) resume(c Resume) *Refusal {
+	if d.s.Cancel != nil {
+		return refuse("RUN_CANCELLED", "The run is being cancelled.")
+	}
+	if d.s.Parked == nil && d.s.Reached == nil {
+		return refuse("NOT_WAITING", "The run is neither parked nor at a limit.")
+	}
+	approvers := []policy.Approver{{Principal: d.s.Started.Contact, Why: "incident contact"},
+		{Principal: d.s.Started.Agent.Owner, Why: "agent owner"}}
+	if d.env.Rules.Entitled(approvers, c.Person, d.s.Started.Chain) != nil {
+		return refuse("NOT_FOUND", "There is no such run waiting for you.")
+	}
+	if d.s.Parked != nil {
+		d.emit(Resumed{By: c.By})
+		return nil
+	}
+	limit := d.s.Reached.Limit
+	switch {
+	case c.End:
+		if d.s.hasOpenCalls() {
+			return refuse("CALLS_OPEN", "Calls of the run are still open; cancel it instead.")
+		}
+		d.end(StatusFailed, EndByPerson, string(limit), nil, &c.By)
+		return nil
+	case c.Accept:
+		if limit != LimitCheck {
+			return refuse("NOTHING_TO_ACCEPT", "Only an answer that could not be checked can be accepted.")
+		}
+		d.end(StatusPartial, EndAccepted, "", d.s.LastTurn().Answer.Text, &c.By)
+		return nil
+	}
+	return d.raise(c, limit)
+}
+
+func (d *decider) raise(c Resume, limit Limit) *Refusal {
+	switch {
+	case limit == LimitTurns && c.Turns < 1:
+		return refuse("RAISE_TURNS", "Say how many more turns the run may take.")
+	case limit == LimitBudget && c.Amount.MicroUSD < 1 && c.Amount.Tokens < 1:
+		return refuse("RAISE_BUDGET", "Say how much more the run may spend.")
+	case limit == LimitDeadline && c.DeadlineMs <= d.env.NowMs:
+		return refuse("RAISE_DEADLINE", "Give a deadline that lies ahead.")
+	case c.Turns < 0 || c.Amount.MicroUSD < 0 || c.Amount.Tokens < 0:
+		return refuse("RAISE_NEGATIVE", "A limit can only be raised.")
+	}
+	e := LimitRaised{Limit: limit, By: c.By, Turns: c.Turns, Amount: c.Amount, DeadlineMs: c.DeadlineMs}
+	e.Amendment = amendmentDigest(d.s.Started.SnapshotDigest, e)
+	d.emit(e)
+	for _, node := range d.s.Started.Accounts {
+		d.Budget = append(d.Budget, BudgetMove{Node: node, Reserve: c.Amount})
+	}
+	return nil
+}

@@ -1,0 +1,268 @@
+package run
+
+import (
+	"hash/fnv"
+	"strconv"
+
+	"gantry.dev/orchestrator/policy"
+)
+
+func (d *decider) decideTurn(command Command) *Refusal {
+	switch c := command.(type) {
+	case BeginTurn:
+		return d.beginTurn(c)
+	case ReportTurn:
+		return d.reportTurn(c)
+	case ReportChecks:
+		return d.reportChecks(c)
+	}
+	return nil
+}
+
+func (d *decider) beginTurn(c BeginTurn) *Refusal {
+	var take *TakeTurn
+	for _, effect := range Pending(d.s, d.env.NowMs) {
+		if t, ok := effect.(TakeTurn); ok {
+			take = &t
+		}
+	}
+	if take == nil {
+		return refuse("NOT_DUE", "The run does not ask for a turn.")
+	}
+	ceiling := d.env.Rules.Ceiling(d.s.Started.Agent.Name, d.s.Started.Subject.ID)
+	switch {
+	case ceiling.Turns == 0:
+		d.emit(Parked{Code: "AGENT_WITHDRAWN", Detail: "The agent or its subject may not act any more."})
+		return nil
+	case take.Turn > d.s.Limits.Turns:
+		d.reach(LimitTurns, "All "+strconv.Itoa(d.s.Limits.Turns)+" turns are used.")
+	case d.env.NowMs >= d.s.Authority.DeadlineMs:
+		d.reach(LimitDeadline, "The deadline has passed.")
+	case !d.s.Budget.Covers(c.Reserve):
+		d.reach(LimitBudget, "The next turn may cost more than is left.")
+	default:
+		d.emit(TurnStarted{Turn: take.Turn, Attempt: take.Attempt, Epoch: c.Epoch, Model: c.Model, Why: c.Why,
+			Prompt: c.Prompt, Reserve: c.Reserve, Steers: c.Steers, NotAfterMs: c.NotAfterMs})
+		d.guardIntent()
+	}
+	return nil
+}
+
+func (d *decider) reportTurn(c ReportTurn) *Refusal {
+	turn := d.s.LastTurn()
+	if turn == nil || turn.Number != c.Turn || turn.Attempt != c.Attempt || turn.Phase != TurnInFlight {
+		return refuse("STALE", "The turn is not in flight any more.")
+	}
+	if c.Failure != nil {
+		d.failTurn(turn, *c.Failure)
+		return nil
+	}
+	if d.s.Cancel != nil {
+		d.emit(TurnAnswered{Turn: c.Turn, Class: ClassEmpty, Usage: c.Usage, Cost: c.Cost, LatencyMs: c.LatencyMs})
+		d.settleCancelled(true)
+		return nil
+	}
+	d.emit(TurnAnswered{Turn: c.Turn, Class: c.Class, Text: c.Text, Reasoning: c.Reasoning, Usage: c.Usage, Cost: c.Cost, LatencyMs: c.LatencyMs})
+	for _, steer := range turn.Steers {
+		d.emit(SteerSettled{Steer: steer, Disposition: Absorbed, Turn: c.Turn})
+	}
+	switch {
+	case c.Class == ClassCalls:
+		return d.proposeAll(c)
+	case c.Class == ClassRefusal:
+		d.end(StatusFailed, EndRefused, "REFUSED", c.Text, nil)
+	case repairs(c.Class) && d.s.Repairs >= d.s.Limits.RepairTurns:
+		d.end(StatusFailed, EndUnusable, string(c.Class), nil, nil)
+	}
+	return nil
+}
+
+// failTurn ends one attempt. A retry waits as long as the provider asked, or
+// twice as long each time up to a minute; the spread comes from the run's id.
+func (d *decider) failTurn(turn *Turn, failure TurnFailure) {
+	e := TurnFailed{Turn: turn.Number, Attempt: turn.Attempt, Cause: failure.Cause, Unknown: failure.Unknown, Retryable: failure.Retryable}
+	if failure.Retryable && turn.Attempt < d.s.Limits.TurnAttempts {
+		wait := failure.RetryAfterMs
+		if wait == 0 {
+			wait = backoffMs(d.s.ID, turn.Attempt)
+		}
+		e.RetryAtMs = d.env.NowMs + wait
+	}
+	d.emit(e)
+	switch {
+	case d.s.Cancel != nil:
+		d.settleCancelled(true)
+	case !failure.Retryable:
+		d.reach(LimitModel, "The model does not accept our requests ("+failure.Cause+").")
+	case turn.Attempt >= d.s.Limits.TurnAttempts:
+		d.reach(LimitModel, "The model could not be reached after "+strconv.Itoa(turn.Attempt)+" attempts ("+failure.Cause+").")
+	}
+}
+
+func backoffMs(id string, attempt int) int64 {
+	base := int64(500) << min(attempt, 7)
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(id + strconv.Itoa(attempt)))
+	return base + int64(hash.Sum32())%(base/2)
+}
+
+func (d *decider) proposeAll(c ReportTurn) *Refusal {
+	broken := 0
+	for i, p := range c.Calls {
+		call := len(d.s.Calls) + 1 + i
+		d.emit(CallProposed{Call: call, Turn: c.Turn, Tool: p.Tool, Revision: p.Revision, Impact: p.Impact, Class: p.Class,
+			Arguments: p.Text, Fingerprint: p.Fingerprint, CostBound: p.CostBound, Asks: p.Asks})
+		switch {
+		case p.Refusal != "":
+			broken++
+			d.emit(CallEnded{Call: call, Outcome: OutcomeRefused, Code: p.Refusal, Result: p.Detail})
+		case i >= d.s.Limits.CallsPerTurn:
+			d.emit(CallEnded{Call: call, Outcome: OutcomeRefused, Code: "TOO_MANY_CALLS"})
+		default:
+			d.judge(judged{call: call, tool: p.Tool, revision: p.Revision, control: p.Control, asks: p.Asks, to: p.To,
+				inputs: p.Inputs, approval: p.Approval, nonce: p.Nonce, arguments: p.Text, costBound: p.CostBound, class: p.Class})
+		}
+	}
+	d.noteRefusedTurn(broken, len(c.Calls))
+	return nil
+}
+
+// noteRefusedTurn ends a run whose model keeps proposing what no contract
+// accepts, after as many turns as may be spent on repairs.
+func (d *decider) noteRefusedTurn(broken, calls int) {
+	if calls == 0 || broken < calls {
+		return
+	}
+	turns := 1
+	for i := len(d.s.Turns) - 2; i >= 0 && d.s.allRefused(&d.s.Turns[i]); i-- {
+		turns++
+	}
+	if turns > d.s.Limits.RepairTurns {
+		d.end(StatusFailed, EndUnusable, string(ClassMalformed), nil, nil)
+	}
+}
+
+func (s *State) allRefused(turn *Turn) bool {
+	if turn.FirstCall == 0 {
+		return false
+	}
+	for call := turn.FirstCall; call <= turn.LastCall; call++ {
+		if s.Call(call).Outcome != OutcomeRefused {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *decider) reportChecks(c ReportChecks) *Refusal {
+	turn := d.s.LastTurn()
+	if turn == nil || turn.Number != c.Turn || !d.s.verifyDue() || d.s.Cancel != nil || d.s.Reached != nil {
+		return refuse("STALE", "The answer is not waiting for its checks.")
+	}
+	e := Verified{Turn: c.Turn, Checks: c.Checks}
+	switch {
+	case failed(&e):
+		d.emit(e)
+		if d.s.Repairs >= d.s.Limits.RepairTurns {
+			d.end(StatusFailed, EndVerificationFailed, "VERIFICATION_FAILED", turn.Answer.Text, nil)
+		}
+	case unchecked(&e):
+		e.RetryAtMs = d.env.NowMs + backoffMs(d.s.ID, d.s.Checked+1)
+		d.emit(e)
+		if d.s.Checked+1 >= d.s.Limits.CheckAttempts {
+			d.reach(LimitCheck, "The completion could not be checked.")
+		}
+	default:
+		d.emit(e)
+		d.end(StatusCompleted, EndVerified, "", turn.Answer.Text, nil)
+	}
+	return nil
+}
+
+// judged is one call on its way to a verdict.
+type judged struct {
+	call            int
+	tool, revision  string
+	control, asks   bool
+	to              []policy.Approver
+	inputs          CallInputs
+	approval, nonce string
+	arguments       Text
+	costBound       int64
+	class           policy.EffectClass
+}
+
+// judge emits the verdict on a call and what follows from it at once.
+func (d *decider) judge(j judged) {
+	verdict := d.verdict(j)
+	d.emit(CallJudged{Call: j.call, Verdict: verdict})
+	switch {
+	case verdict.Answer == policy.Forbid:
+		d.emit(CallEnded{Call: j.call, Outcome: OutcomeForbidden, Code: "FORBIDDEN"})
+	case verdict.Answer == policy.Simulate:
+		d.emit(CallEnded{Call: j.call, Outcome: OutcomeSimulated, Code: "SIMULATED"})
+	case j.asks:
+		d.emit(QuestionAsked{Question: j.approval, Call: j.call, To: d.askees(j.to), NotAfterMs: d.env.NowMs + d.s.Limits.QuestionMs})
+	case verdict.Answer == policy.Hold:
+		d.hold(j, verdict)
+	}
+}
+
+func (d *decider) askees(to []policy.Approver) []policy.Approver {
+	if len(to) > 0 {
+		return to
+	}
+	return []policy.Approver{{Principal: d.s.Started.Subject.ID, Why: "the run acts for them"}}
+}
+
+func (d *decider) hold(j judged, verdict policy.Verdict) {
+	ttl := d.s.Limits.ApprovalMs
+	if verdict.ExpiresMs > 0 && verdict.ExpiresMs < ttl {
+		ttl = verdict.ExpiresMs
+	}
+	e := ApprovalRequested{Approval: j.approval, Call: j.call, Nonce: j.nonce, Approvers: verdict.Approvers,
+		Quorum: max(verdict.Quorum, 1), Policy: verdict.Revision, NotAfterMs: d.env.NowMs + ttl}
+	e.Digest = ApprovalDigest(d.s, e, j.subjectMatter(d.env.NowMs))
+	d.emit(e)
+}
+
+// verdict joins policy's word with the run's own authority.
+func (d *decider) verdict(j judged) policy.Verdict {
+	tool, known := d.env.Rules.Tool(j.tool)
+	if !known || tool.Revision != j.revision {
+		return d.forbid("gantry:tool-changed", "The tool is not the one that was proposed.")
+	}
+	ceiling := d.env.Rules.Ceiling(d.s.Started.Agent.Name, d.s.Started.Subject.ID)
+	authority := policy.Meet(d.s.Authority, ceiling)
+	if code := d.outside(authority, tool, j.inputs.Arguments); code != "" {
+		return d.forbid("gantry:authority", code)
+	}
+	return d.env.Rules.Judge(policy.Request{
+		Subject: d.s.Started.Subject, Agent: d.s.Started.Agent, Tool: tool,
+		Facts: j.inputs.Facts, Resource: j.inputs.Resource, Marking: d.s.Marking, CostBound: j.costBound,
+		Stage: authority.Stage, AtMs: d.env.NowMs,
+		Untrusted: j.control && d.s.Marking.Integrity == policy.Untrusted,
+	})
+}
+
+// outside returns why a call lies outside an authority, or "".
+func (d *decider) outside(authority policy.Authority, tool policy.ToolFacts, arguments []byte) string {
+	grant, granted := authority.Tools[tool.Name]
+	switch {
+	case !granted || grant.Revision != tool.Revision:
+		return "The run was not given this tool."
+	case tool.Impact.OrWorst() > grant.Impact.OrWorst():
+		return "The tool's impact is above what the run was given."
+	case d.s.Begun[tool.Name] >= grant.Calls:
+		return "All calls of this tool are used."
+	}
+	if ok, path := grant.Allows(arguments); !ok {
+		return "The argument at " + path + " is outside what the run was given."
+	}
+	return ""
+}
+
+func (d *decider) forbid(id, text string) policy.Verdict {
+	return policy.Verdict{Answer: policy.Forbid, Revision: d.env.Rules.PolicyRevision(),
+		Reasons: []policy.Reason{{Policy: id, Text: text}}}
+}

@@ -1,0 +1,84 @@
+package run
+
+import (
+	"errors"
+
+	"gantry.dev/orchestrator/policy"
+)
+
+// Record is one event as the journal keeps it.
+type Record struct {
+	Run     string
+	Seq     uint64 // from 1, without gaps
+	Kind    EventKind
+	Version int // of the event's format
+	AtMs    int64
+	Body    []byte // canonical JSON of the event
+	Prev    string // digest of the record before, empty for the first
+	Digest  string // see Chain
+}
+
+// Guard is a condition that a write makes on the world outside its run. The
+// journal checks it in the transaction of the write.
+type Guard struct {
+	Gate     string // name of a gate
+	Value    string // what it must hold; an absent gate holds ""
+	BeforeMs int64  // where not 0: the database clock must be before this
+}
+
+// GateChange sets a gate in the transaction of a write.
+type GateChange struct{ Gate, Value string }
+
+// BudgetMove changes one budget node in the transaction of a write. Reserve
+// above zero is refused where it does not fit under the node's limit.
+type BudgetMove struct {
+	Node    string
+	Reserve Amount // added to reserved; negative releases
+	Settle  Amount // added to settled
+	Unknown Amount // added to unknown
+}
+
+// Head is what the journal keeps of a run besides its records.
+type Head struct {
+	Run                                                                  string
+	Version                                                              uint64
+	Digest                                                               string // of the last record
+	Epoch                                                                uint64
+	Owner                                                                string // worker that holds the lease, empty for none
+	LeaseUntil                                                           int64  // UTC ms, database clock
+	Status                                                               Status
+	DueMs                                                                int64 // when the run wants a worker; 0: at no time by itself
+	Organisation, Root, Parent, Conversation, Subject, Agent, Department string
+	Labels                                                               policy.Labels
+	StartedMs, EndedMs                                                   int64
+}
+
+// What a write can meet. The journal wraps these.
+var (
+	ErrConflict = errors.New("the run moved on")         // another write came first: read, decide again
+	ErrFenced   = errors.New("the lease was taken over") // a newer epoch owns the run: drop it
+	ErrGuard    = errors.New("a condition of the write does not hold")
+	ErrBudget   = errors.New("the budget does not cover it")
+)
+
+// Admit is the rule by which every journal accepts or refuses a write to a
+// run: at the expected version, and from an owner only under the epoch that
+// holds. Writes from outside carry epoch 0.
+func Admit(head Head, from, epoch uint64) error {
+	if epoch != 0 && epoch != head.Epoch {
+		return ErrFenced
+	}
+	if from != head.Version {
+		return ErrConflict
+	}
+	return nil
+}
+
+// Claimable reports whether a worker may take the run over at this time of the
+// database clock: it is due, not ended, and no lease holds.
+func Claimable(head Head, nowMs int64) bool {
+	if head.Status.Ended() || head.Status == StatusParked || head.DueMs == 0 || head.DueMs > nowMs {
+		return false
+	}
+	return head.Owner == "" || head.LeaseUntil <= nowMs
+}

@@ -1,0 +1,210 @@
+package run
+
+import "gantry.dev/orchestrator/policy"
+
+// State is a run folded from its journal. Its zero value is a run that was not
+// started. Only Apply changes it.
+type State struct {
+	ID      string
+	Version uint64 // events applied
+	Head    string // digest of the last record; kept by the caller that folds records
+	Status  Status
+	Started Started
+	Marking policy.Marking // join over every text that entered the run
+
+	Turns     []Turn
+	Calls     []Call
+	Approvals []Approval
+	Questions []Question
+	Steers    []SteerState
+
+	Budget    Budget
+	Authority policy.Authority // as admitted, with amendments
+	Limits    Limits
+
+	Reached *LimitReached // the limit that waits for a person
+	Parked  *Parked
+	Cancel  *CancelAccepted
+	Ended   *Ended
+
+	Repairs    int // repair turns used
+	LastChecks *Verified
+	Checked    int            // verification attempts of the last answer
+	InFlight   int            // calls with an intent and no outcome
+	Begun      map[string]int // intents by tool
+	repeats    map[string]int // equal calls with equal results, see progress.go
+	openSteers int
+	firstOpen  int // index in Calls of the first call that may not have ended
+}
+
+// TurnPhase is where a turn stands.
+type TurnPhase string
+
+// The phases of a turn.
+const (
+	TurnInFlight TurnPhase = "IN_FLIGHT"
+	TurnRetry    TurnPhase = "RETRY" // an attempt failed, another is due
+	TurnDone     TurnPhase = "ANSWERED"
+)
+
+// Turn is one model request and its answer.
+type Turn struct {
+	Number    int
+	Phase     TurnPhase
+	Attempt   int
+	Epoch     uint64
+	Model     string
+	Why       string
+	Reserve   Amount
+	Steers    []string
+	RetryAtMs int64
+	Retryable bool
+	Cause     string // of the last failed attempt
+	Answer    *TurnAnswered
+	FirstCall int // ordinal of its first call, 0 for none
+	LastCall  int
+}
+
+// CallPhase is where a call stands.
+type CallPhase string
+
+// The phases of a call.
+const (
+	CallProposedPhase CallPhase = "PROPOSED"  // needs a verdict
+	CallHeld          CallPhase = "HELD"      // waits for people
+	CallAsking        CallPhase = "ASKING"    // waits for an answer
+	CallReady         CallPhase = "READY"     // may be attempted
+	CallInFlight      CallPhase = "IN_FLIGHT" // intent recorded
+	CallUncertainOpen CallPhase = "UNCERTAIN"
+	CallDone          CallPhase = "ENDED"
+)
+
+// Call is one proposed call.
+type Call struct {
+	CallProposed
+	Phase       CallPhase
+	Verdict     policy.Verdict
+	Approval    string // the approval that holds or allows it
+	Intent      int    // number of the last intent
+	Epoch       uint64
+	NotAfterMs  int64
+	Key         string
+	Reserve     Amount
+	AskPerson   bool // uncertain, and only a person can settle it
+	Outcome     Outcome
+	Code        string
+	Result      *Text
+	Late        []LateOutcome
+	Resolutions []UncertainResolved
+}
+
+// ApprovalStatus is where an approval stands.
+type ApprovalStatus string
+
+// The statuses of an approval.
+const (
+	ApprovalOpen    ApprovalStatus = "OPEN"
+	ApprovalGranted ApprovalStatus = "GRANTED"
+	ApprovalSpent   ApprovalStatus = "SPENT"
+	ApprovalDenied  ApprovalStatus = "DENIED"
+	ApprovalVoid    ApprovalStatus = "VOID"
+)
+
+// Approval is a request for people's decision on one exact call.
+type Approval struct {
+	ApprovalRequested
+	Status    ApprovalStatus
+	Cause     Void
+	Decisions []ApprovalDecided
+}
+
+// QuestionStatus is where a question stands.
+type QuestionStatus string
+
+// The statuses of a question.
+const (
+	QuestionOpen     QuestionStatus = "OPEN"
+	QuestionAnswerIn QuestionStatus = "ANSWERED"
+	QuestionVoid     QuestionStatus = "VOID"
+)
+
+// Question is the model's question to a person.
+type Question struct {
+	QuestionAsked
+	Status QuestionStatus
+	Cause  Void
+	Answer *QuestionAnswered
+}
+
+// SteerState is a steer and its disposition; empty while it is open.
+type SteerState struct {
+	SteerAccepted
+	Disposition Disposition
+	Turn        int
+}
+
+// Budget is what a run may spend, has reserved and has settled. Unknown is
+// reserved for attempts whose price is not known; it stays held.
+type Budget struct {
+	Limit    Amount
+	Reserved Amount
+	Settled  Amount
+	Unknown  Amount
+}
+
+// Committed is everything that counts against the limit.
+func (b Budget) Committed() Amount { return b.Reserved.Plus(b.Settled).Plus(b.Unknown) }
+
+// Covers reports whether another reservation fits.
+func (b Budget) Covers(reserve Amount) bool { return b.Committed().Plus(reserve).Within(b.Limit) }
+
+// LastTurn returns the current turn, or nil before the first.
+func (s *State) LastTurn() *Turn {
+	if len(s.Turns) == 0 {
+		return nil
+	}
+	return &s.Turns[len(s.Turns)-1]
+}
+
+// Call returns the call with the ordinal, or nil.
+func (s *State) Call(ordinal int) *Call {
+	if ordinal < 1 || ordinal > len(s.Calls) {
+		return nil
+	}
+	return &s.Calls[ordinal-1]
+}
+
+// Approval returns the approval with the id, or nil.
+func (s *State) Approval(id string) *Approval {
+	for i := len(s.Approvals) - 1; i >= 0; i-- {
+		if s.Approvals[i].Approval == id {
+			return &s.Approvals[i]
+		}
+	}
+	return nil
+}
+
+// Question returns the question with the id, or nil.
+func (s *State) Question(id string) *Question {
+	for i := len(s.Questions) - 1; i >= 0; i-- {
+		if s.Questions[i].Question == id {
+			return &s.Questions[i]
+		}
+	}
+	return nil
+}
+
+// openCalls visits the calls that have not ended, in the model's order.
+func (s *State) openCalls(visit func(*Call)) {
+	for i := s.firstOpen; i < len(s.Calls); i++ {
+		if s.Calls[i].Phase != CallDone {
+			visit(&s.Calls[i])
+		}
+	}
+}
+
+func (s *State) hasOpenCalls() bool {
+	open := false
+	s.openCalls(func(*Call) { open = true })
+	return open
+}

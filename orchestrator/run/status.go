@@ -1,0 +1,175 @@
+package run
+
+// derive computes the status from the rest of the state, so that the two can
+// never disagree.
+func (s *State) derive() Status {
+	switch {
+	case s.Ended != nil:
+		return s.Ended.Status
+	case s.Parked != nil:
+		return StatusParked
+	case s.Cancel != nil:
+		return StatusCancelling
+	case len(s.Turns) == 0 && s.Reached == nil:
+		return StatusQueued
+	case s.workable():
+		return StatusRunning
+	}
+	return StatusWaiting
+}
+
+// workable reports whether Gantry itself has something to do or under way.
+// A retry that waits for its time counts as waiting.
+func (s *State) workable() bool {
+	if turn := s.LastTurn(); turn != nil && turn.Phase == TurnInFlight {
+		return true
+	}
+	busy := false
+	s.openCalls(func(c *Call) {
+		switch c.Phase {
+		case CallProposedPhase, CallReady, CallInFlight:
+			busy = true
+		case CallUncertainOpen:
+			busy = busy || !c.AskPerson
+		}
+	})
+	if busy {
+		return true
+	}
+	if s.Reached != nil || s.hasOpenCalls() {
+		return false
+	}
+	turn := s.LastTurn()
+	if turn != nil && turn.Phase == TurnRetry {
+		return turn.RetryAtMs == 0
+	}
+	return !s.verifyDue() || s.LastChecks == nil || s.LastChecks.RetryAtMs == 0
+}
+
+// verifyDue reports whether the last answer is final text that nothing speaks
+// against but the completion checks.
+func (s *State) verifyDue() bool {
+	turn := s.LastTurn()
+	if turn == nil || turn.Phase != TurnDone || turn.Answer.Class != ClassText || s.openSteers > 0 {
+		return false
+	}
+	return s.LastChecks == nil || unchecked(s.LastChecks) && !failed(s.LastChecks)
+}
+
+func failed(v *Verified) bool { return hasVerdict(v, CheckFailed) }
+
+func unchecked(v *Verified) bool { return hasVerdict(v, CheckUnchecked) }
+
+func hasVerdict(v *Verified, verdict CheckVerdict) bool {
+	for _, check := range v.Checks {
+		if check.Verdict == verdict {
+			return true
+		}
+	}
+	return false
+}
+
+// Pending derives the work that the state asks for at a time. Work that is in
+// flight is not part of it: its outcome is on the way, or Recover makes it
+// uncertain.
+func Pending(s *State, nowMs int64) []Effect {
+	if s.Version == 0 || s.Ended != nil || s.Parked != nil {
+		return nil
+	}
+	if s.Cancel != nil {
+		return s.pendingProbes(nil)
+	}
+	effects := s.pendingProbes(s.pendingCalls())
+	if s.Reached != nil || s.hasOpenCalls() {
+		return effects
+	}
+	return append(effects, s.pendingTurn(nowMs)...)
+}
+
+func (s *State) pendingCalls() []Effect {
+	var effects []Effect
+	free := s.Limits.CallsAtOnce - s.InFlight
+	s.openCalls(func(c *Call) {
+		switch {
+		case c.Phase == CallProposedPhase:
+			effects = append(effects, RejudgeCall{Call: c.CallProposed.Call})
+		case c.Phase == CallReady && free > 0 && s.Reached == nil:
+			free--
+			effects = append(effects, DispatchCall{Call: c.CallProposed.Call, Intent: c.Intent + 1})
+		}
+	})
+	return effects
+}
+
+func (s *State) pendingProbes(effects []Effect) []Effect {
+	s.openCalls(func(c *Call) {
+		if c.Phase == CallUncertainOpen && !c.AskPerson {
+			effects = append(effects, ProbeCall{Call: c.CallProposed.Call, Intent: c.Intent})
+		}
+	})
+	return effects
+}
+
+func (s *State) pendingTurn(nowMs int64) []Effect {
+	turn := s.LastTurn()
+	switch {
+	case turn == nil:
+		return []Effect{TakeTurn{Turn: 1, Attempt: 1}}
+	case turn.Phase == TurnInFlight:
+		return nil
+	case turn.Phase == TurnRetry:
+		if turn.RetryAtMs > nowMs {
+			return nil
+		}
+		return []Effect{TakeTurn{Turn: turn.Number, Attempt: turn.Attempt + 1}}
+	case s.verifyDue():
+		if s.LastChecks != nil && s.LastChecks.RetryAtMs > nowMs {
+			return nil
+		}
+		return []Effect{Verify{Turn: turn.Number, Attempt: s.Checked + 1}}
+	}
+	return []Effect{TakeTurn{Turn: turn.Number + 1, Attempt: 1}}
+}
+
+// DueMs returns when the run wants a worker next: now where there is work,
+// else the next timer, 0 for never by itself.
+func DueMs(s *State, nowMs int64) int64 {
+	if s.Version == 0 || s.Ended != nil || s.Parked != nil {
+		return 0
+	}
+	if len(Pending(s, nowMs)) > 0 || s.somethingInFlight() || s.Cancel != nil {
+		return nowMs
+	}
+	return s.nextTimer(nowMs)
+}
+
+func (s *State) somethingInFlight() bool {
+	turn := s.LastTurn()
+	return s.InFlight > 0 || turn != nil && turn.Phase == TurnInFlight
+}
+
+func (s *State) nextTimer(nowMs int64) int64 {
+	var due int64
+	earliest := func(at int64) {
+		if at > 0 && (due == 0 || at < due) {
+			due = at
+		}
+	}
+	s.openCalls(func(c *Call) {
+		if c.Phase == CallHeld {
+			earliest(s.Approval(c.Approval).NotAfterMs)
+		}
+		if c.Phase == CallAsking {
+			earliest(s.Question(c.Approval).NotAfterMs)
+		}
+	})
+	if s.Reached == nil && !s.hasOpenCalls() {
+		if turn := s.LastTurn(); turn != nil && turn.Phase == TurnRetry {
+			earliest(max(turn.RetryAtMs, nowMs))
+		}
+		if s.verifyDue() && s.LastChecks != nil {
+			earliest(s.LastChecks.RetryAtMs)
+		}
+	}
+	return due
+}
