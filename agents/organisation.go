@@ -1,0 +1,196 @@
+// Package agents holds an organisation's configuration and does what its runs
+// ask for. The configuration is one value, Organisation: loaded whole from
+// files or changed by rules that need a second person, never half applied.
+package agents
+
+import (
+	"slices"
+	"strings"
+
+	"gantry.dev/agents/tool"
+	"gantry.dev/orchestrator/canon"
+	"gantry.dev/orchestrator/policy"
+)
+
+// Organisation is everything that an organisation configured. It is a value:
+// the functions that change it return another one. Its JSON form can be stored
+// whole; lists are sorted by name, so equal configurations have equal bytes.
+type Organisation struct {
+	Name         string             `json:"name"`
+	Owner        string             `json:"owner"`   // principal id: answers for the organisation and its policies
+	Contact      string             `json:"contact"` // principal id: told of incidents
+	BudgetOwner  string             `json:"budgetOwner"`
+	Budget       Budget             `json:"budget"`
+	Conversation Budget             `json:"conversation"` // budget of a conversation that sets none
+	Roles        []string           `json:"roles"`        // sorted
+	Departments  []Department       `json:"departments"`
+	Labels       []LabelRule        `json:"labels,omitempty"`
+	Egress       []string           `json:"egress,omitempty"` // "host:port" that tools may reach; sorted
+	Principals   []policy.Principal `json:"principals"`
+	Personas     []Persona          `json:"personas"`
+	Models       []Model            `json:"models"`
+	Scripts      []Source           `json:"scripts,omitempty"`
+	Tools        []tool.Definition  `json:"tools"`
+	Policies     []Source           `json:"policies"` // Cedar
+	Agents       []Revision         `json:"agents"`   // the current revision of each agent
+	Stages       []StageDecision    `json:"stages,omitempty"`
+	Kills        []Kill             `json:"kills,omitempty"`
+	Endpoints    map[string]string  `json:"endpoints,omitempty"` // variables of the files, as they were set
+}
+
+// Department is a part of the organisation.
+type Department struct {
+	Name        string `json:"name"`
+	Owner       string `json:"owner"`       // principal id
+	Contact     string `json:"contact"`     // principal id: told of incidents
+	BudgetOwner string `json:"budgetOwner"` // principal id: may raise its budget
+	Budget      Budget `json:"budget"`
+}
+
+// Period says when what was spent of a budget starts again at zero.
+type Period string
+
+// The periods of a budget.
+const (
+	PerMonth Period = "MONTH" // calendar month, UTC
+	InTotal  Period = "TOTAL" // never
+)
+
+// Budget bounds spending. Zero means nothing may be spent.
+type Budget struct {
+	MicroUSD int64  `json:"microUsd"` // micro-dollars
+	Tokens   int64  `json:"tokens"`
+	Per      Period `json:"per"`
+}
+
+// LabelRule says what a confidentiality label means and who answers for it.
+type LabelRule struct {
+	Name        policy.Label `json:"name"`
+	Owner       string       `json:"owner"` // principal id: may declassify
+	Description string       `json:"description"`
+	Models      []string     `json:"models,omitempty"` // the only models that may read it; empty: any
+}
+
+// Persona is the voice that an agent speaks in.
+type Persona struct {
+	Name       string `json:"name"`
+	Voice      string `json:"voice"`               // text for the prompt
+	ApprovedBy string `json:"approvedBy"`          // principal id
+	VoiceOf    string `json:"voiceOf,omitempty"`   // principal id whose own voice it is
+	ConsentRef string `json:"consent,omitempty"`   // where that person's consent is recorded
+	Withdrawn  bool   `json:"withdrawn,omitempty"` // consent was revoked: no new run may use it
+}
+
+// Source is a text of the configuration that another language reads.
+type Source struct {
+	Name string `json:"name"` // file name without folder and ending
+	Text string `json:"text"`
+}
+
+// Model is one entry of the catalogue of models.
+type Model struct {
+	Name      string `json:"name"`               // as agents and labels name it
+	Provider  string `json:"provider"`           // "offline", "script", "openai", …
+	Model     string `json:"model,omitempty"`    // the provider's own name of it
+	Script    string `json:"script,omitempty"`   // of Scripts, for the provider "script"
+	Endpoint  string `json:"endpoint,omitempty"` // base URL; empty: the provider's own
+	Secret    string `json:"secret,omitempty"`   // reference of the key, never the key
+	Tier      int    `json:"tier"`               // quality, higher is better
+	Context   int64  `json:"context"`            // tokens that a prompt and its answer may have
+	MaxOutput int64  `json:"maxOutput"`          // tokens of one answer
+	Tools     bool   `json:"tools"`              // can propose calls
+	Residency string `json:"residency,omitempty"`
+	Prices    Prices `json:"prices"`
+}
+
+// Prices are micro-dollars for a million tokens.
+type Prices struct {
+	Input      int64 `json:"input"`
+	CacheRead  int64 `json:"cacheRead"`
+	CacheWrite int64 `json:"cacheWrite"`
+	Output     int64 `json:"output"` // of reasoning too
+}
+
+// Digest returns the digest of the whole configuration. Its errors are those
+// of canon.Marshal, which no validated organisation gives.
+func (o Organisation) Digest() (string, error) { return canon.DigestOf(o) }
+
+// Agent returns the current revision of an agent.
+func (o Organisation) Agent(name string) (Revision, bool) {
+	return find(o.Agents, func(r Revision) bool { return r.Name == name })
+}
+
+// Tool returns the current definition of a tool.
+func (o Organisation) Tool(name string) (tool.Definition, bool) {
+	return find(o.Tools, func(d tool.Definition) bool { return d.Name == name })
+}
+
+// Department returns a department.
+func (o Organisation) Department(name string) (Department, bool) {
+	return find(o.Departments, func(d Department) bool { return d.Name == name })
+}
+
+// Principal returns a person or a service of the organisation, or an agent
+// under the id that AgentID gives.
+func (o Organisation) Principal(id string) (policy.Principal, bool) {
+	if name, isAgent := strings.CutPrefix(id, agentPrefix); isAgent {
+		revision, found := o.Agent(name)
+		return revision.Principal(o.Name), found
+	}
+	return find(o.Principals, func(p policy.Principal) bool { return p.ID == id })
+}
+
+// Label returns the rule of a label.
+func (o Organisation) Label(name policy.Label) (LabelRule, bool) {
+	return find(o.Labels, func(l LabelRule) bool { return l.Name == name })
+}
+
+// Persona returns a persona.
+func (o Organisation) Persona(name string) (Persona, bool) {
+	return find(o.Personas, func(p Persona) bool { return p.Name == name })
+}
+
+// Model returns an entry of the catalogue.
+func (o Organisation) Model(name string) (Model, bool) {
+	return find(o.Models, func(m Model) bool { return m.Name == name })
+}
+
+// Script returns the text of a script.
+func (o Organisation) Script(name string) (string, bool) {
+	source, found := find(o.Scripts, func(s Source) bool { return s.Name == name })
+	return source.Text, found
+}
+
+func find[T any](list []T, match func(T) bool) (T, bool) {
+	at := slices.IndexFunc(list, match)
+	if at < 0 {
+		var none T
+		return none, false
+	}
+	return list[at], true
+}
+
+// sorted returns the same configuration with every list in the one order that
+// its bytes have.
+func (o Organisation) sorted() Organisation {
+	o.Departments = byName(o.Departments, func(d Department) string { return d.Name })
+	o.Labels = byName(o.Labels, func(l LabelRule) string { return string(l.Name) })
+	o.Principals = byName(o.Principals, func(p policy.Principal) string { return p.ID })
+	o.Personas = byName(o.Personas, func(p Persona) string { return p.Name })
+	o.Models = byName(o.Models, func(m Model) string { return m.Name })
+	o.Scripts = byName(o.Scripts, func(s Source) string { return s.Name })
+	o.Tools = byName(o.Tools, func(d tool.Definition) string { return d.Name })
+	o.Policies = byName(o.Policies, func(s Source) string { return s.Name })
+	o.Agents = byName(o.Agents, func(r Revision) string { return r.Name })
+	o.Stages = byName(o.Stages, func(s StageDecision) string { return s.Agent })
+	o.Kills = byName(o.Kills, func(k Kill) string { return string(k.Scope) + " " + k.Name })
+	o.Roles = slices.Sorted(slices.Values(o.Roles))
+	o.Egress = slices.Sorted(slices.Values(o.Egress))
+	return o
+}
+
+func byName[T any](list []T, name func(T) string) []T {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b T) int { return strings.Compare(name(a), name(b)) })
+	return list
+}

@@ -1,0 +1,189 @@
+package agents
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"gantry.dev/agents/tool"
+	"gantry.dev/orchestrator/canon"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// agentPrefix sets the principal ids of agents apart from all others.
+const agentPrefix = "agent:"
+
+// AgentID returns the principal id of an agent, for example
+// "agent:invoice-reconciler".
+func AgentID(name string) string { return agentPrefix + name }
+
+// Revision is one published version of an agent. It never changes: another
+// content is another revision with another digest.
+type Revision struct {
+	Name         string        `json:"name"`
+	Description  string        `json:"description"` // for people who look for an agent
+	Department   string        `json:"department"`
+	Owner        string        `json:"owner"`    // principal id
+	Contact      string        `json:"contact"`  // principal id: gets held, parked and uncertain work
+	Audience     []string      `json:"audience"` // departments whose people may start runs; sorted, never empty
+	Persona      string        `json:"persona"`
+	Stage        policy.Stage  `json:"stage"`               // as published; see Organisation.Stage
+	Clearance    policy.Labels `json:"clearance,omitempty"` // labels that it may read at most
+	Instructions string        `json:"instructions"`
+	Models       []string      `json:"models"` // preferred first
+	Tools        []ToolUse     `json:"tools,omitempty"`
+	Spaces       Spaces        `json:"spaces"`
+	Limits       Limits        `json:"limits"`
+	Completion   Completion    `json:"completion"`
+}
+
+// ToolUse allows one tool to an agent, within bounds.
+type ToolUse struct {
+	Name        string        `json:"name"`
+	Impact      policy.Impact `json:"impact"` // highest impact
+	Calls       int           `json:"calls"`  // over the whole run
+	Constraints []Constraint  `json:"constraints,omitempty"`
+}
+
+// Constraint bounds one argument; every part that is set must hold.
+type Constraint struct {
+	Path   string            `json:"path"` // JSON pointer into the arguments
+	Enum   []json.RawMessage `json:"enum,omitempty"`
+	Min    json.Number       `json:"min,omitempty"`
+	Max    json.Number       `json:"max,omitempty"`
+	Prefix *string           `json:"prefix,omitempty"`
+}
+
+// Spaces names the memory spaces that an agent may read and write.
+type Spaces struct {
+	Read  []string `json:"read,omitempty"`
+	Write []string `json:"write,omitempty"`
+}
+
+// Limits bound one run of an agent.
+type Limits struct {
+	Turns         int           `json:"turns"`
+	MicroUSD      int64         `json:"microUsd"` // micro-dollars
+	Tokens        int64         `json:"tokens"`
+	Duration      tool.Duration `json:"duration"` // from admission to deadline
+	CallsPerTurn  int           `json:"callsPerTurn"`
+	CallsAtOnce   int           `json:"callsAtOnce"`
+	TurnAttempts  int           `json:"turnAttempts"`
+	CallAttempts  int           `json:"callAttempts"`
+	NoProgress    int           `json:"noProgress"` // equal calls with equal results
+	RepairTurns   int           `json:"repairTurns"`
+	CheckAttempts int           `json:"checkAttempts"`
+	Steers        int           `json:"steers"`   // open at once
+	Approval      tool.Duration `json:"approval"` // how long a held call may wait
+	Question      tool.Duration `json:"question"` // how long a question may wait
+	Turn          tool.Duration `json:"turn"`     // longest model request
+	OnLimit       run.OnLimit   `json:"onLimit"`
+	Depth         int           `json:"depth"`      // levels of sub-agents; 0 for none
+	FanOut        int           `json:"fanOut"`     // children of one run
+	RunsAtOnce    int           `json:"runsAtOnce"` // live descendants
+}
+
+// DefaultLimits returns the limits of an agent whose file names none. Money
+// and tokens are zero: they have to be given.
+func DefaultLimits() Limits {
+	return Limits{
+		Turns: 20, Duration: tool.Duration(7 * 24 * time.Hour),
+		CallsPerTurn: 8, CallsAtOnce: 4, TurnAttempts: 4, CallAttempts: 3,
+		NoProgress: 3, RepairTurns: 2, CheckAttempts: 3, Steers: 8,
+		Approval: tool.Duration(48 * time.Hour), Question: tool.Duration(48 * time.Hour),
+		Turn: tool.Duration(2 * time.Minute), OnLimit: run.AskOnLimit,
+	}
+}
+
+// Run returns the limits as a run keeps them.
+func (l Limits) Run() run.Limits {
+	ms := func(d tool.Duration) int64 { return time.Duration(d).Milliseconds() }
+	return run.Limits{
+		Turns: l.Turns, CallsPerTurn: l.CallsPerTurn, CallsAtOnce: l.CallsAtOnce,
+		TurnAttempts: l.TurnAttempts, CallAttempts: l.CallAttempts, NoProgress: l.NoProgress,
+		RepairTurns: l.RepairTurns, CheckAttempts: l.CheckAttempts, Steers: l.Steers,
+		ApprovalMs: ms(l.Approval), QuestionMs: ms(l.Question), TurnMs: ms(l.Turn), OnLimit: l.OnLimit,
+	}
+}
+
+// Completion says when a run of the agent is done. The platform checks it, not
+// the model.
+type Completion struct {
+	Output   json.RawMessage `json:"output,omitempty"`   // JSON Schema of the answer; none: free text
+	Required []string        `json:"required,omitempty"` // JSON pointers into the answer that must lead to something
+	Checks   []Check         `json:"checks,omitempty"`
+}
+
+// Names returns the names of the checks, in order.
+func (c Completion) Names() []string {
+	names := make([]string, len(c.Checks))
+	for i, check := range c.Checks {
+		names[i] = check.Name
+	}
+	return names
+}
+
+// Digest returns the digest that names this revision. Its errors are those of
+// canon.Marshal, which no validated revision gives.
+func (r Revision) Digest() (string, error) { return canon.DigestOf(r) }
+
+// Principal returns the agent as an actor of the organisation.
+func (r Revision) Principal(organisation string) policy.Principal {
+	return policy.Principal{
+		ID: AgentID(r.Name), Kind: policy.Agent, Organisation: organisation,
+		Department: r.Department, Name: r.Name, Manager: r.Owner, Clearance: r.Clearance,
+	}
+}
+
+// Facts returns what policy knows of the revision.
+func (r Revision) Facts() (policy.AgentFacts, error) {
+	digest, err := r.Digest()
+	return policy.AgentFacts{Name: r.Name, Revision: digest, Department: r.Department, Owner: r.Owner}, err
+}
+
+// Serves reports whether a person may start runs of the agent.
+func (r Revision) Serves(subject policy.Principal) bool {
+	return slices.Contains(r.Audience, subject.Department)
+}
+
+// grant returns the bounds as authority has them. Enum values become canonical
+// JSON, so that a value counts however it was written.
+func (u ToolUse) grant(digest string) (policy.ToolGrant, error) {
+	grant := policy.ToolGrant{Revision: digest, Impact: u.Impact, Calls: u.Calls}
+	for _, c := range u.Constraints {
+		bound := policy.Constraint{Path: c.Path, Prefix: c.Prefix, Min: decimal(c.Min), Max: decimal(c.Max)}
+		if c.Enum != nil {
+			values := make([]string, 0, len(c.Enum))
+			for _, raw := range c.Enum {
+				canonical, err := canon.JSON(raw)
+				if err != nil {
+					return policy.ToolGrant{}, err
+				}
+				values = append(values, string(canonical))
+			}
+			slices.Sort(values)
+			values = slices.Compact(values)
+			bound.Enum = &values
+		}
+		grant.Constraints = append(grant.Constraints, bound)
+	}
+	slices.SortStableFunc(grant.Constraints, func(a, b policy.Constraint) int {
+		if a.Path < b.Path {
+			return -1
+		}
+		if a.Path > b.Path {
+			return 1
+		}
+		return 0
+	})
+	return grant, nil
+}
+
+func decimal(n json.Number) *string {
+	if n == "" {
+		return nil
+	}
+	text := n.String()
+	return &text
+}
