@@ -72,6 +72,9 @@ type Failure struct {
 	Uncertain bool
 	Code      string // stable, for example "TOOL_TIMEOUT", "TOOL_UNREACHABLE", "EGRESS_DENIED"
 	Detail    string // safe to show: no argument, no credential
+	// Reply is what came back, where something did that says neither yes nor
+	// no. Nil otherwise.
+	Reply *Result
 }
 
 // Error returns the code and the detail.

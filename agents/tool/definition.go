@@ -1,0 +1,216 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"gantry.dev/orchestrator/canon"
+	"gantry.dev/orchestrator/policy"
+)
+
+// The kinds of tool.
+const (
+	KindBuiltin = "builtin"
+	KindHTTP    = "http"
+)
+
+// The bounds of a contract.
+const (
+	MaxTimeout     = 10 * time.Minute
+	MaxResultBytes = 16 << 20
+	maxDescription = 8 << 10
+)
+
+// toolName admits ASCII only, so that no two names look alike but for case,
+// which a Box refuses.
+var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+$`)
+
+// ReadDefinition reads a definition from YAML or JSON. Unknown and repeated
+// keys are errors. It does not Validate.
+func ReadDefinition(text []byte) (Definition, error) {
+	var document any
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return Definition{}, fmt.Errorf("tool definition: %w", err)
+	}
+	canonical, err := canon.Marshal(document)
+	if err != nil {
+		return Definition{}, fmt.Errorf("tool definition: %w", err)
+	}
+	var d Definition
+	if err := decodeStrictly(canonical, &d); err != nil {
+		return Definition{}, fmt.Errorf("tool definition: %w", err)
+	}
+	return d, nil
+}
+
+func decodeStrictly(raw []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(into)
+}
+
+// Digest returns the digest of the whole contract, or nothing for one that has
+// no canonical form and so never validates. Nothing pins nothing.
+func (d Definition) Digest() string {
+	digest, err := canon.DigestOf(d)
+	if err != nil {
+		return ""
+	}
+	return digest
+}
+
+// Validate returns all faults of the contract, joined.
+func (d Definition) Validate() error {
+	var faults []error
+	fault := func(format string, arguments ...any) {
+		faults = append(faults, fmt.Errorf("tool %q: "+format, append([]any{d.Name}, arguments...)...))
+	}
+	if !toolName.MatchString(d.Name) || len(d.Name) > 128 {
+		fault("the name must be qualified by its server and hold letters, digits, _ and - only, for example \"files.read\"")
+	}
+	if d.Description == "" || len(d.Description) > maxDescription {
+		fault("the description must have 1 to %d bytes", maxDescription)
+	}
+	if d.Owner == "" {
+		fault("an owner must answer for it")
+	}
+	if d.Contact == "" {
+		fault("a contact must be told of incidents")
+	}
+	if d.Timeout <= 0 || time.Duration(d.Timeout) > MaxTimeout {
+		fault("the timeout must be above 0 and at most %s", MaxTimeout)
+	}
+	if d.ResultBytes <= 0 || d.ResultBytes > MaxResultBytes {
+		fault("resultBytes must be 1 to %d", MaxResultBytes)
+	}
+	if d.CostBound < 0 {
+		fault("the cost bound must not be negative")
+	}
+	for _, err := range []error{d.effectFaults(), d.schemaFaults(), d.kindFaults()} {
+		if err != nil {
+			fault("%w", err)
+		}
+	}
+	if len(faults) == 0 && d.Digest() == "" {
+		fault("has no canonical form")
+	}
+	return errors.Join(faults...)
+}
+
+func (d Definition) effectFaults() error {
+	switch {
+	case d.Impact == policy.ImpactUnset || d.Impact > policy.Irreversible:
+		return errors.New("the impact must be set")
+	case d.Class == policy.ClassUnset || d.Class > policy.Opaque:
+		return errors.New("the effect class must be set")
+	case (d.Impact == policy.ImpactRead) != (d.Class == policy.ClassRead):
+		return fmt.Errorf("impact %s does not go with class %s: reading is READ in both", d.Impact, d.Class)
+	}
+	return nil
+}
+
+func (d Definition) schemaFaults() error {
+	var faults []error
+	if len(d.Output) > 0 {
+		if _, err := CompileSchema(d.Output); err != nil {
+			faults = append(faults, fmt.Errorf("output: %w", err))
+		}
+	}
+	input, err := CompileSchema(d.Input)
+	if err != nil {
+		return errors.Join(append(faults, fmt.Errorf("input: %w", err))...)
+	}
+	if input.document["type"] != "object" {
+		faults = append(faults, errors.New("input: the type must be \"object\""))
+	}
+	resource, err := parseTemplate(d.Resource)
+	if err != nil || d.Resource == "" {
+		faults = append(faults, errors.New("resource: must be text with JSON pointers in braces, for example \"ledger:{/invoice}\""))
+	}
+	for _, pointer := range resource.pointers() {
+		if err := input.declares(pointer, "string", "integer", "boolean"); err != nil {
+			faults = append(faults, fmt.Errorf("resource: %w", err))
+		}
+	}
+	for name, pointer := range d.Facts {
+		if err := input.declares(pointer, "string", "integer", "boolean", "array"); err != nil || name == "" {
+			faults = append(faults, fmt.Errorf("fact %q: %w", name, err))
+		}
+	}
+	for _, pointer := range d.Control {
+		if err := input.declares(pointer); err != nil {
+			faults = append(faults, fmt.Errorf("control: %w", err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (d Definition) kindFaults() error {
+	switch d.Kind {
+	case KindBuiltin:
+		if len(d.Server) > 0 {
+			return errors.New("a built-in tool has no server")
+		}
+		return nil
+	case KindHTTP:
+		_, err := readServer(d)
+		return err
+	}
+	return fmt.Errorf("the kind must be %q or %q", KindBuiltin, KindHTTP)
+}
+
+// declares reports as an error that a pointer leads to no declared argument,
+// or to one of none of the given types (any, if none is given).
+func (s *Schema) declares(pointer string, types ...string) error {
+	tokens, ok := splitPointer(pointer)
+	if !ok || len(tokens) == 0 {
+		return fmt.Errorf("%q is no JSON pointer to an argument", pointer)
+	}
+	at := s.document
+	for _, token := range tokens {
+		if at = s.below(s.target(at), token); at == nil {
+			return fmt.Errorf("%q leads to no declared argument", pointer)
+		}
+	}
+	if declared, says := s.target(at)["type"].(string); says && len(types) > 0 {
+		for _, name := range types {
+			if name == declared {
+				return nil
+			}
+		}
+		return fmt.Errorf("%q is of type %s, but must be one of %s", pointer, declared, listed(types))
+	}
+	return nil
+}
+
+func (s *Schema) below(schema map[string]any, token string) map[string]any {
+	if properties, ok := schema["properties"].(map[string]any); ok {
+		if sub, ok := properties[token].(map[string]any); ok {
+			return sub
+		}
+	}
+	if token == "0" || regexp.MustCompile(`^[1-9][0-9]*$`).MatchString(token) {
+		sub, _ := schema["items"].(map[string]any)
+		return sub
+	}
+	return nil
+}
+
+// target follows references, a bounded number of times.
+func (s *Schema) target(schema map[string]any) map[string]any {
+	for range 16 {
+		reference, ok := schema["$ref"].(string)
+		if !ok {
+			return schema
+		}
+		found, _ := lookUp(s.document, reference[1:])
+		schema, _ = found.(map[string]any)
+	}
+	return schema
+}

@@ -1,0 +1,114 @@
+package tool
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+
+	"gantry.dev/orchestrator/policy"
+)
+
+// The media types of a Result.
+const (
+	MediaJSON = "application/json"
+	MediaText = "text/plain"
+)
+
+// settle bounds and types what an adapter returned, and holds it against the
+// output schema.
+func settle(d Definition, result Result) (Result, error) {
+	result = bounded(result, d.ResultBytes)
+	result.Marking = result.Marking.Join(d.Result)
+	if len(d.Output) == 0 || result.Failed {
+		return result, nil
+	}
+	why := breach(d, result)
+	if why == "" {
+		return result, nil
+	}
+	// What breaks its contract is no longer output of a tool that is known.
+	result.Marking.Integrity = policy.Untrusted
+	if above(d) {
+		// "It was done" and "it was not" often differ in the body alone.
+		return Result{}, &Failure{Uncertain: true, Code: FailedResult, Detail: why, Reply: &result}
+	}
+	return failed(FailedResult, why, result), nil
+}
+
+// breach says how a result breaks the output schema, or nothing.
+func breach(d Definition, result Result) string {
+	if result.Cut {
+		return "the result is longer than the contract allows and could not be checked"
+	}
+	if result.MediaType != MediaJSON {
+		return "the result is not JSON"
+	}
+	schema, err := CompileSchema(d.Output)
+	if err != nil {
+		return "the output schema is broken"
+	}
+	if complaints := schema.Check(result.Content); len(complaints) > 0 {
+		return "the result does not meet the output schema: " + sentence(complaints)
+	}
+	return ""
+}
+
+// bounded returns the result with at most limit bytes of content, as JSON or
+// as text. What is neither is described.
+func bounded(result Result, limit int) Result {
+	result.Size = max(result.Size, int64(len(result.Content)))
+	whole := result.Content
+	if len(whole) > limit {
+		result.Cut = true
+		whole = wholeRunes(whole[:limit])
+	}
+	if !utf8.Valid(whole) || bytes.IndexByte(whole, 0) >= 0 {
+		result.Content, result.MediaType, result.Cut = described(result), MediaText, true
+		return result
+	}
+	result.Content = whole
+	if result.MediaType != MediaJSON || result.Cut || !json.Valid(whole) {
+		result.MediaType = MediaText
+	}
+	return result
+}
+
+// described says what bytes are that no text can hold.
+func described(result Result) []byte {
+	return fmt.Appendf(nil, "[not text: %d bytes, looks like %s, SHA-256 of the %d received bytes %x]",
+		result.Size, http.DetectContentType(result.Content), len(result.Content), sha256.Sum256(result.Content))
+}
+
+// wholeRunes drops a rune that was cut at the end.
+func wholeRunes(text []byte) []byte {
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		at := len(text) - back
+		if utf8.RuneStart(text[at]) {
+			if !utf8.FullRune(text[at:]) {
+				return text[:at]
+			}
+			break
+		}
+	}
+	return text
+}
+
+// failed returns the result of a tool that surely did nothing, with a code for
+// the model. What came back, if anything, stays in it as text.
+func failed(code, why string, raw Result) Result {
+	content, err := json.Marshal(struct {
+		Code string `json:"code"`
+		Why  string `json:"why"`
+		Raw  string `json:"raw,omitempty"`
+	}{code, why, string(raw.Content)})
+	if err != nil {
+		content = []byte(`{"code":"` + FailedError + `"}`)
+	}
+	return Result{
+		Content: content, MediaType: MediaJSON, Failed: true,
+		Size: max(raw.Size, int64(len(content))), Cut: raw.Cut, Marking: raw.Marking,
+	}
+}
