@@ -100,7 +100,7 @@ type Provider interface {
 // ErrorKind classifies what went wrong with a request.
 type ErrorKind string
 
-// The kinds of error. Retryable ones are marked in Error.Retryable.
+// The kinds of error. Error.Retryable says which may be tried again.
 const (
 	RateLimited   ErrorKind = "RATE_LIMITED" // 429
 	Overloaded    ErrorKind = "OVERLOADED"   // 5xx, 529
@@ -122,10 +122,17 @@ type Error struct {
 	RetryAfter time.Duration // as the provider asked, 0 for none
 	Billed     bool          // the provider may have charged for it
 	Detail     string
+
+	cause error // for whoever may see the prompt; never part of the text
 }
 
 // Error returns the kind and detail.
 func (e *Error) Error() string { return "model: " + string(e.Kind) + ": " + e.Detail }
+
+// Unwrap returns what an embedded provider itself said, or nil. Its text may
+// quote the prompt: it is for tests and for the author of a script, not for
+// logs.
+func (e *Error) Unwrap() error { return e.cause }
 
 // Retryable reports whether the same request may be sent again.
 func (e *Error) Retryable() bool {

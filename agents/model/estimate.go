@@ -1,0 +1,37 @@
+package model
+
+// bytesPerToken is the rule of thumb where nobody counts the tokens.
+const bytesPerToken = 4
+
+// EstimateTokens returns the tokens of so many bytes of text, rounded up.
+func EstimateTokens(size int64) int64 { return (max(size, 0) + bytesPerToken - 1) / bytesPerToken }
+
+// PromptBytes returns the size of everything in a request that a provider
+// charges for.
+func PromptBytes(request Request) int64 {
+	size := 0
+	for _, message := range request.Messages {
+		size += len(message.Role) + len(message.Text) + len(message.CallID)
+		for _, call := range message.Calls {
+			size += len(call.ID) + len(call.Name) + len(call.Arguments)
+		}
+	}
+	for _, spec := range request.Tools {
+		size += len(spec.Name) + len(spec.Description) + len(spec.Schema)
+	}
+	return int64(size)
+}
+
+// estimate returns the usage of an answer whose provider reports none.
+func estimate(request Request, answer Answer) Usage {
+	output := len(answer.Text)
+	for _, call := range answer.Calls {
+		output += len(call.Name) + len(call.Arguments)
+	}
+	return Usage{
+		Input:     EstimateTokens(PromptBytes(request)),
+		Output:    EstimateTokens(int64(output)),
+		Reasoning: EstimateTokens(int64(len(answer.Reasoning))),
+		Estimated: true,
+	}
+}
