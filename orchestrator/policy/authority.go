@@ -1,5 +1,10 @@
 package policy
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Authority is what a run may do at most. Values are ordered: a is below b
 // when everything a allows, b allows too. Zero means deny on every dimension.
 type Authority struct {
@@ -35,4 +40,157 @@ type Constraint struct {
 	Min    *string   `json:"min,omitempty"`    // least number, decimal
 	Max    *string   `json:"max,omitempty"`    // greatest number, decimal
 	Prefix *string   `json:"prefix,omitempty"` // how a string must begin
+}
+
+// DeniedCode says in a stable word why an authority does not allow something.
+type DeniedCode string
+
+// The codes of a Denied.
+const (
+	ToolNotGranted  DeniedCode = "TOOL_NOT_GRANTED" // no grant for this tool
+	ToolChanged     DeniedCode = "TOOL_CHANGED"     // the grant is for another definition
+	ImpactTooHigh   DeniedCode = "IMPACT_TOO_HIGH"  // the call matters more than the grant allows
+	ArgumentsDenied DeniedCode = "ARGUMENTS_DENIED" // an argument breaks a constraint
+)
+
+// Denied is the error of a call outside an authority.
+type Denied struct {
+	Code DeniedCode
+	Tool string
+	Path string // JSON pointer of the constraint that failed, only for ArgumentsDenied
+}
+
+// Error names the code, the tool and the path, and quotes no argument.
+func (d *Denied) Error() string {
+	text := "the authority denies this call: " + string(d.Code) + " " + d.Tool
+	if d.Code == ArgumentsDenied {
+		text += fmt.Sprintf(" at %q", d.Path)
+	}
+	return text
+}
+
+// Normal returns the one value that stands for everything with a's meaning:
+// sets sorted, grants that allow nothing left out, negative limits zero, values
+// outside a scale the strictest of it. Two authorities that are Below each
+// other have equal normal forms.
+func (a Authority) Normal() Authority {
+	a.Tools = normalTools(a.Tools)
+	a.Labels = normalSet(a.Labels)
+	a.ReadSpaces = normalSet(a.ReadSpaces)
+	a.WriteSpaces = normalSet(a.WriteSpaces)
+	a.Models = normalSet(a.Models)
+	a.MicroUSD = max(a.MicroUSD, 0)
+	a.Tokens = max(a.Tokens, 0)
+	a.DeadlineMs = max(a.DeadlineMs, 0)
+	a.Turns = max(a.Turns, 0)
+	a.Depth = max(a.Depth, 0)
+	a.FanOut = max(a.FanOut, 0)
+	a.RunsAtOnce = max(a.RunsAtOnce, 0)
+	a.CallsAtOnce = max(a.CallsAtOnce, 0)
+	if a.Stage > Automate {
+		a.Stage = Observe
+	}
+	return a
+}
+
+// Meet returns the greatest authority that is below both, in normal form. A
+// child's authority is the Meet of what its parent has and what it asks for,
+// so no chain of spawns can widen.
+func Meet(a, b Authority) Authority {
+	a, b = a.Normal(), b.Normal()
+	return Authority{
+		Tools:       meetTools(a.Tools, b.Tools),
+		Labels:      meetSets(a.Labels, b.Labels),
+		ReadSpaces:  meetSets(a.ReadSpaces, b.ReadSpaces),
+		WriteSpaces: meetSets(a.WriteSpaces, b.WriteSpaces),
+		Models:      meetSets(a.Models, b.Models),
+		MicroUSD:    min(a.MicroUSD, b.MicroUSD),
+		Tokens:      min(a.Tokens, b.Tokens),
+		DeadlineMs:  min(a.DeadlineMs, b.DeadlineMs),
+		Turns:       min(a.Turns, b.Turns),
+		Depth:       min(a.Depth, b.Depth),
+		FanOut:      min(a.FanOut, b.FanOut),
+		RunsAtOnce:  min(a.RunsAtOnce, b.RunsAtOnce),
+		CallsAtOnce: min(a.CallsAtOnce, b.CallsAtOnce),
+		Stage:       min(a.Stage, b.Stage),
+	}
+}
+
+// Below reports whether everything that a allows, b allows too. It is
+// reflexive, transitive and, on normal forms, antisymmetric.
+func (a Authority) Below(b Authority) bool {
+	a, b = a.Normal(), b.Normal()
+	return toolsBelow(a.Tools, b.Tools) &&
+		setWithin(a.Labels, b.Labels) &&
+		setWithin(a.ReadSpaces, b.ReadSpaces) &&
+		setWithin(a.WriteSpaces, b.WriteSpaces) &&
+		setWithin(a.Models, b.Models) &&
+		a.limitsBelow(b) &&
+		a.Stage <= b.Stage
+}
+
+func (a Authority) limitsBelow(b Authority) bool {
+	return a.MicroUSD <= b.MicroUSD &&
+		a.Tokens <= b.Tokens &&
+		a.DeadlineMs <= b.DeadlineMs &&
+		a.Turns <= b.Turns &&
+		a.Depth <= b.Depth &&
+		a.FanOut <= b.FanOut &&
+		a.RunsAtOnce <= b.RunsAtOnce &&
+		a.CallsAtOnce <= b.CallsAtOnce
+}
+
+// AllowsTool returns nil when the authority has a grant for this definition of
+// the tool at this impact, else a *Denied. Arguments are not looked at: see
+// ToolGrant.Allows.
+func (a Authority) AllowsTool(name, revision string, impact Impact) error {
+	grant, known := a.Tools[name]
+	if known {
+		grant, known = grant.normal()
+	}
+	switch {
+	case !known:
+		return &Denied{Code: ToolNotGranted, Tool: name}
+	case grant.Revision != revision:
+		return &Denied{Code: ToolChanged, Tool: name}
+	case impact.OrWorst() > grant.Impact:
+		return &Denied{Code: ImpactTooHigh, Tool: name}
+	}
+	return nil
+}
+
+// AllowsCall is AllowsTool and the constraints on the arguments, which are
+// canonical JSON.
+func (a Authority) AllowsCall(name, revision string, impact Impact, args []byte) error {
+	if err := a.AllowsTool(name, revision, impact); err != nil {
+		return err
+	}
+	if ok, path := a.Tools[name].Allows(args); !ok {
+		return &Denied{Code: ArgumentsDenied, Tool: name, Path: path}
+	}
+	return nil
+}
+
+func normalSet[S ~[]E, E ~string](set S) S {
+	if len(set) == 0 {
+		return nil
+	}
+	sorted := slices.Clone(set)
+	slices.Sort(sorted)
+	return slices.Compact(sorted)
+}
+
+// meetSets and setWithin work on sorted sets.
+func meetSets[S ~[]E, E ~string](a, b S) S {
+	var both S
+	for _, element := range a {
+		if _, found := slices.BinarySearch(b, element); found {
+			both = append(both, element)
+		}
+	}
+	return both
+}
+
+func setWithin[S ~[]E, E ~string](a, b S) bool {
+	return len(meetSets(a, b)) == len(a)
 }

@@ -3,6 +3,11 @@
 // again from the same inputs.
 package policy
 
+import (
+	"maps"
+	"slices"
+)
+
 // PrincipalKind says what kind of actor a principal is.
 type PrincipalKind string
 
@@ -24,6 +29,7 @@ type Principal struct {
 	Roles        []string      `json:"roles,omitempty"`   // sorted
 	Manager      string        `json:"manager,omitempty"` // principal id, empty for none
 	Clearance    Labels        `json:"clearance,omitempty"`
+	ActsFor      string        `json:"actsFor,omitempty"` // principal id on whose behalf it always acts, empty for none
 }
 
 // HasRole reports whether the principal holds the role.
@@ -38,3 +44,54 @@ func (p Principal) HasRole(role string) bool {
 
 // Sees reports whether the principal is cleared for a text with these labels.
 func (p Principal) Sees(labels Labels) bool { return labels.Within(p.Clearance) }
+
+// Directory answers who somebody is now, and who answers for what. It speaks
+// of one organisation, from memory: a verdict waits for nothing.
+type Directory interface {
+	// Principal returns the principal with this id.
+	Principal(id string) (Principal, bool)
+	// Holders returns the ids of the principals that hold a role, sorted.
+	Holders(role string) []string
+	// BudgetOwner returns the id of whom a department's budget belongs to.
+	BudgetOwner(department string) (string, bool)
+	// LabelOwner returns the id of who may let a labelled text go further.
+	LabelOwner(label Label) (string, bool)
+}
+
+// Roster is a Directory of plain maps. The zero value knows nobody.
+type Roster struct {
+	People       map[string]Principal `json:"people"`       // by id
+	BudgetOwners map[string]string    `json:"budgetOwners"` // department to principal id
+	LabelOwners  map[Label]string     `json:"labelOwners"`  // label to principal id
+}
+
+var _ Directory = Roster{}
+
+// Principal returns the principal with this id.
+func (r Roster) Principal(id string) (Principal, bool) {
+	principal, found := r.People[id]
+	return principal, found
+}
+
+// Holders returns the ids of the principals that hold the role, sorted.
+func (r Roster) Holders(role string) []string {
+	var holders []string
+	for _, id := range slices.Sorted(maps.Keys(r.People)) {
+		if r.People[id].HasRole(role) {
+			holders = append(holders, id)
+		}
+	}
+	return holders
+}
+
+// BudgetOwner returns the id of whom the department's budget belongs to.
+func (r Roster) BudgetOwner(department string) (string, bool) {
+	owner, found := r.BudgetOwners[department]
+	return owner, found
+}
+
+// LabelOwner returns the id of who owns the label.
+func (r Roster) LabelOwner(label Label) (string, bool) {
+	owner, found := r.LabelOwners[label]
+	return owner, found
+}
