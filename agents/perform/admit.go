@@ -1,0 +1,159 @@
+package perform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"gantry.dev/agents"
+	"gantry.dev/orchestrator/canon"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Order asks for a new root run.
+type Order struct {
+	Person       policy.Principal // verified
+	By           run.Identity
+	Agent        string
+	Goal         string
+	Conversation string // id, empty for none
+	Messages     []string
+	CommandID    string // empty for none: a repeat starts another run
+	MicroUSD     int64  // a lower budget than the agent's; 0 for the agent's
+}
+
+// Admitted is the answer to an order.
+type Admitted struct {
+	Run      string `json:"run"`
+	Replayed bool   `json:"-"`
+}
+
+// maxGoal bounds a goal's bytes.
+const maxGoal = 64 << 10
+
+// Admission starts runs: everything that a run may see or do is settled in one
+// transaction, or nothing is written.
+type Admission struct {
+	kits    Kits
+	engine  *engine.Engine
+	journal engine.Journal
+	source  engine.Source
+}
+
+// NewAdmission returns an admission.
+func NewAdmission(kits Kits, e *engine.Engine, journal engine.Journal, source engine.Source) *Admission {
+	return &Admission{kits: kits, engine: e, journal: journal, source: source}
+}
+
+// Start admits a run. Errors: *run.Refusal with exactly one reason; a repeated
+// command id gives the first answer.
+func (a *Admission) Start(ctx context.Context, order Order) (Admitted, error) {
+	if len(order.Goal) == 0 || len(order.Goal) > maxGoal {
+		return Admitted{}, &run.Refusal{Code: "GOAL", Detail: fmt.Sprintf("Give a goal of 1 to %d bytes.", maxGoal)}
+	}
+	kit, err := a.kits.Current(ctx, order.Person.Organisation)
+	if err != nil {
+		return Admitted{}, err
+	}
+	nowMs, err := a.journal.Now(ctx)
+	if err != nil {
+		return Admitted{}, err
+	}
+	id := a.source.ID()
+	goal, payload := engine.Seal(a.source, id, order.Person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(order.Goal))
+	started, refusal := a.started(kit, order, id, goal, nowMs)
+	if refusal != nil {
+		return Admitted{}, refusal
+	}
+	submission := engine.Submission{Organisation: order.Person.Organisation, Run: id, Command: run.Start{Started: started}, Payloads: []engine.Payload{payload}}
+	submission.Receipt, err = receipt(order, id)
+	if err != nil {
+		return Admitted{}, err
+	}
+	_, err = a.engine.Submit(ctx, submission)
+	if errors.Is(err, engine.ErrReplayed) {
+		return a.replay(ctx, *submission.Receipt)
+	}
+	if errors.Is(err, run.ErrBudget) {
+		return Admitted{}, &run.Refusal{Code: "BUDGET", Detail: "The budget does not cover the run; ask its owner to raise it."}
+	}
+	return Admitted{Run: id}, err
+}
+
+func receipt(order Order, id string) (*engine.Receipt, error) {
+	if order.CommandID == "" {
+		return nil, nil
+	}
+	request, err := canon.DigestOf([]string{"start", order.Agent, order.Goal, order.Conversation, fmt.Sprint(order.MicroUSD)})
+	if err != nil {
+		return nil, &run.Refusal{Code: "GOAL", Detail: "The goal is not valid UTF-8 text."}
+	}
+	answer, err := json.Marshal(Admitted{Run: id})
+	return &engine.Receipt{Organisation: order.Person.Organisation, Caller: order.Person.ID, Command: order.CommandID,
+		Request: request, Run: id, Answer: answer}, err
+}
+
+func (a *Admission) replay(ctx context.Context, asked engine.Receipt) (Admitted, error) {
+	first, err := a.journal.Receipt(ctx, asked.Organisation, asked.Caller, asked.Command)
+	if err != nil {
+		return Admitted{}, err
+	}
+	if first.Request != asked.Request {
+		return Admitted{}, &run.Refusal{Code: "COMMAND_ID_REUSED", Detail: "This command id was used for another request; make a fresh one."}
+	}
+	var admitted Admitted
+	if err := json.Unmarshal(first.Answer, &admitted); err != nil {
+		return Admitted{}, fmt.Errorf("receipt: %w", err)
+	}
+	admitted.Replayed = true
+	return admitted, nil
+}
+
+func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, nowMs int64) (run.Started, *run.Refusal) {
+	o := kit.Organisation
+	revision, known := o.Agent(order.Agent)
+	if !known || !revision.Serves(order.Person) {
+		return run.Started{}, &run.Refusal{Code: "NOT_FOUND", Detail: "There is no agent of this name for you."}
+	}
+	if _, stopped := o.Stopped(revision); stopped {
+		return run.Started{}, &run.Refusal{Code: "AGENT_STOPPED", Detail: "The agent is stopped by a kill switch; ask its owner."}
+	}
+	authority := o.Authority(revision, order.Person, nowMs)
+	if order.MicroUSD > 0 {
+		authority.MicroUSD = min(authority.MicroUSD, order.MicroUSD)
+	}
+	facts, err := revision.Facts()
+	if err != nil {
+		return run.Started{}, &run.Refusal{Code: "AGENT_INVALID", Detail: "The agent's revision cannot be read; tell its owner."}
+	}
+	snapshot := snapshotOf(kit, revision, facts, order, goal, authority)
+	return run.Started{
+		Organisation: o.Name, RunKind: run.Root, Root: id, Conversation: order.Conversation, Subject: order.Person,
+		Chain: []string{order.Person.ID, agents.AgentID(revision.Name)}, Agent: facts, Contact: revision.Contact, Goal: goal,
+		Snapshot: snapshot, SnapshotDigest: snapshot.Digest(), Authority: authority, Limits: revision.Limits.Run(),
+		Checks: append([]string{outputCheck}, revision.Completion.Names()...), By: order.By,
+		Accounts: Accounts(o.Name, revision.Department),
+	}, nil
+}
+
+func snapshotOf(kit *Kit, revision agents.Revision, facts policy.AgentFacts, order Order, goal run.Text, authority policy.Authority) run.Snapshot {
+	snapshot := run.Snapshot{Agent: facts.Revision, Tools: map[string]string{}, Policy: kit.Rules.PolicyRevision(), Config: kit.Digest,
+		Models: revision.Models, Goal: goal.ID, Messages: order.Messages, Compiler: CompilerVersion}
+	if persona, known := kit.Organisation.Persona(revision.Persona); known {
+		snapshot.Persona, _ = canon.DigestOf(persona) // a validated persona always digests
+	}
+	for name, grant := range authority.Tools {
+		snapshot.Tools[name] = grant.Revision
+	}
+	snapshot.Prices, _ = canon.DigestOf(kit.Organisation.Models)
+	return snapshot
+}
+
+// Accounts are the budget nodes that carry a run of a department's agent,
+// innermost first.
+func Accounts(organisation, department string) []string {
+	return []string{"department:" + organisation + "/" + department, "organisation:" + organisation}
+}

@@ -1,0 +1,177 @@
+package perform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"gantry.dev/agents/tool"
+	"gantry.dev/orchestrator/canon"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// checkedOf reads a call's recorded bytes through its contract again: what a
+// tool gets is what was recorded.
+func (j *job) checkedOf(ctx context.Context, call *run.Call) (tool.Checked, error) {
+	texts, err := j.view.Texts(ctx, call.Arguments.ID)
+	if err != nil {
+		return tool.Checked{}, err
+	}
+	payload, present := texts[call.Arguments.ID]
+	if !present {
+		return tool.Checked{}, nil // erased: policy sees no facts and forbids
+	}
+	checked, refusal := j.kit.Box.Check(call.Tool, payload.Bytes)
+	if refusal != nil {
+		return tool.Checked{}, nil
+	}
+	return checked, nil
+}
+
+func (j *job) rejudge(ctx context.Context, effect run.RejudgeCall) (engine.Prepared, error) {
+	checked, err := j.checkedOf(ctx, j.state.Call(effect.Call))
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	return engine.Prepared{Command: run.Judge{Call: effect.Call, Inputs: inputsOf(checked), Approval: j.source.ID(), Nonce: j.source.ID()}}, nil
+}
+
+func (j *job) dispatch(ctx context.Context, effect run.DispatchCall) (engine.Prepared, error) {
+	call := j.state.Call(effect.Call)
+	checked, err := j.checkedOf(ctx, call)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	key, err := idempotencyKey(j.state, call)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	timeout := time.Duration(checked.Definition.Timeout)
+	begin := run.BeginCall{Epoch: j.view.Epoch, Call: effect.Call, Inputs: inputsOf(checked), Key: key,
+		NotAfterMs: j.view.NowMs + timeout.Milliseconds()}
+	a := &attempt{sealer: j.sealer(), box: j.kit.Box, name: call.Tool, revision: call.Revision, effect: effect,
+		invocation: j.invocation(key, checked.Arguments), marking: call.Arguments.Marking, key: j.key,
+		bound: call.CostBound, begunBy: time.Now().Add(timeout)}
+	return engine.Prepared{Command: begin, Perform: a.invoke}, nil
+}
+
+func (j *job) invocation(key string, arguments []byte) tool.Invocation {
+	started := j.state.Started
+	return tool.Invocation{Run: j.state.ID, Key: key, Arguments: arguments, Actor: started.Chain, Subject: j.subject()}
+}
+
+// subject is the person as the directory knows them now, cleared for no more
+// than the run may read.
+func (j *job) subject() policy.Principal {
+	started := j.state.Started
+	subject, known := j.current.Organisation.Principal(started.Subject.ID)
+	if !known {
+		subject = policy.Principal{ID: started.Subject.ID, Organisation: started.Organisation}
+	}
+	subject.Clearance = subject.Clearance.Meet(j.state.Authority.Labels)
+	return subject
+}
+
+// idempotencyKey is the same for every attempt of a call and for no other.
+func idempotencyKey(s *run.State, call *run.Call) (string, error) {
+	return canon.DigestOf([]string{s.Started.Organisation, s.ID, fmt.Sprint(call.CallProposed.Call), call.Arguments.Commitment})
+}
+
+// attempt is one call under way.
+type attempt struct {
+	*sealer
+	box            *tool.Box
+	name, revision string
+	effect         run.DispatchCall
+	invocation     tool.Invocation
+	marking        policy.Marking
+	key            []byte
+	bound          int64
+	begunBy        time.Time // monotonic: the effect may not begin later
+}
+
+func (a *attempt) invoke(ctx context.Context) engine.Performed {
+	report := run.ReportCall{Call: a.effect.Call, Intent: a.effect.Intent}
+	t, found := a.box.Find(a.name, a.revision)
+	switch {
+	case !found:
+		a.fail(&report, &tool.Failure{Code: "TOOL_CHANGED", Detail: "the tool is not served here any more"})
+	case time.Now().After(a.begunBy):
+		a.fail(&report, &tool.Failure{Code: "TOO_LATE", Detail: "the attempt could not begin in time"})
+	default:
+		result, err := tool.Invoke(ctx, t, a.invocation)
+		if err != nil {
+			a.fail(&report, err)
+			break
+		}
+		report.Outcome, report.Result, report.Fingerprint = a.result(result)
+		report.Cost = run.Amount{MicroUSD: a.bound}
+	}
+	return engine.Performed{Command: report, Payloads: a.payloads}
+}
+
+func (a *attempt) result(result tool.Result) (run.Outcome, *run.Text, string) {
+	text := a.seal(result.Marking.Join(a.marking), result.Content)
+	outcome := run.OutcomeOK
+	if result.Failed {
+		outcome = run.OutcomeFailed
+	}
+	return outcome, &text, run.Fingerprint(a.key, result.Content)
+}
+
+func (a *attempt) fail(report *run.ReportCall, err error) {
+	failure := &tool.Failure{Uncertain: true, Code: "TOOL_FAILED", Detail: "the tool broke"}
+	errors.As(err, &failure)
+	report.Outcome, report.Code = run.OutcomeFailed, failure.Code
+	report.Fingerprint = failure.Code
+	if failure.Uncertain {
+		report.Outcome = run.OutcomeUnknown
+		return
+	}
+	report.Result = a.optional(a.marking, failure.Detail)
+}
+
+func (j *job) probe(ctx context.Context, effect run.ProbeCall) (engine.Prepared, error) {
+	call := j.state.Call(effect.Call)
+	key, err := idempotencyKey(j.state, call)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	a := &attempt{sealer: j.sealer(), box: j.kit.Box, name: call.Tool, revision: call.Revision, marking: call.Arguments.Marking, key: j.key}
+	opened, err := j.view.Texts(ctx, call.Arguments.ID)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	invocation := j.invocation(key, opened[call.Arguments.ID].Bytes)
+	return engine.Prepared{Perform: func(ctx context.Context) engine.Performed { return a.query(ctx, effect, invocation) }}, nil
+}
+
+func (a *attempt) query(ctx context.Context, effect run.ProbeCall, invocation tool.Invocation) engine.Performed {
+	report := run.ReportProbe{Call: effect.Call}
+	t, found := a.box.Find(a.name, a.revision)
+	prober, asks := t.(tool.Prober)
+	if found && asks {
+		result, known, err := tool.Probe(ctx, prober, t.Definition(), invocation)
+		if err == nil && known {
+			report.Found = true
+			report.Outcome, report.Result, report.Fingerprint = a.result(result)
+		}
+	}
+	return engine.Performed{Command: report, Payloads: a.payloads}
+}
+
+// askees resolves who a question is for: a principal, else a role.
+func (j *job) askees(arguments []byte) []policy.Approver {
+	var question tool.Question
+	if json.Unmarshal(arguments, &question) != nil || question.To == "" {
+		return nil
+	}
+	if _, known := j.current.Organisation.Principal(question.To); known {
+		return []policy.Approver{{Principal: question.To, Why: "asked by name"}}
+	}
+	return []policy.Approver{{Role: question.To, Why: "asked by role"}}
+}

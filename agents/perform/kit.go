@@ -1,0 +1,197 @@
+package perform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+
+	"gantry.dev/agents"
+	"gantry.dev/agents/model"
+	"gantry.dev/agents/tool"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Builder makes kits from configurations: it is where a process says what its
+// tools and models may reach.
+type Builder struct {
+	Files       *os.Root // root of the built-in file tools; nil for none
+	Egress      *tool.Egress
+	Credentials tool.Credentials
+	// Provider opens a provider that is neither script nor offline.
+	Provider func(agents.Model) (model.Provider, error)
+}
+
+// Build makes a kit. An error names everything that does not fit.
+func (b Builder) Build(organisation agents.Organisation) (*Kit, error) {
+	digest, err := organisation.Digest()
+	if err != nil {
+		return nil, err
+	}
+	box, err := b.box(organisation)
+	if err != nil {
+		return nil, err
+	}
+	set, err := PolicySet(organisation)
+	if err != nil {
+		return nil, err
+	}
+	providers, err := b.providers(organisation)
+	if err != nil {
+		return nil, err
+	}
+	kit := &Kit{Organisation: organisation, Digest: digest, Box: box,
+		Rules: rules{organisation: organisation, digest: digest, set: set}}
+	kit.Provider = func(name string) (model.Provider, bool) {
+		provider, known := providers[name]
+		return provider, known
+	}
+	return kit, nil
+}
+
+func (b Builder) box(o agents.Organisation) (*tool.Box, error) {
+	var tools []tool.Tool
+	if o.Builtins.Files != nil && b.Files != nil {
+		files, err := tool.NewFiles(b.Files, o.Builtins.Files.Rules, o.Builtins.Files.Owner, o.Builtins.Files.Contact)
+		if err != nil {
+			return nil, err
+		}
+		tools = append(tools, files...)
+	}
+	if o.Builtins.Ask != nil {
+		tools = append(tools, tool.NewAsk(o.Builtins.Ask.Owner, o.Builtins.Ask.Contact))
+	}
+	var faults []error
+	for _, definition := range o.Tools {
+		if definition.Kind != tool.KindHTTP {
+			continue
+		}
+		t, err := tool.NewHTTP(definition, b.Egress, b.Credentials)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		tools = append(tools, t)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return tool.NewBox(tools...)
+}
+
+func (b Builder) providers(o agents.Organisation) (map[string]model.Provider, error) {
+	programs := map[string]string{}
+	for _, script := range o.Scripts {
+		programs[script.Name] = script.Text
+	}
+	script, err := model.NewScript(programs)
+	if err != nil {
+		return nil, err
+	}
+	providers := map[string]model.Provider{}
+	for _, entry := range o.Models {
+		switch entry.Provider {
+		case "script":
+			providers[entry.Name] = named{script, entry.Script}
+		case "offline":
+			providers[entry.Name] = model.NewOffline()
+		default:
+			if b.Provider == nil {
+				continue
+			}
+			provider, err := b.Provider(entry)
+			if err != nil {
+				return nil, fmt.Errorf("model %s: %w", entry.Name, err)
+			}
+			if provider != nil {
+				providers[entry.Name] = provider
+			}
+		}
+	}
+	return providers, nil
+}
+
+// named asks a provider for one model whatever the request calls it.
+type named struct {
+	model.Provider
+	model string
+}
+
+// Take asks for the named model.
+func (n named) Take(ctx context.Context, request model.Request, deltas func(string)) (model.Answer, error) {
+	request.Model = n.model
+	return n.Provider.Take(ctx, request, deltas)
+}
+
+// PolicySet parses the organisation's policies against its tools.
+func PolicySet(o agents.Organisation) (*policy.Set, error) {
+	files := make([]policy.File, 0, len(o.Policies))
+	for _, source := range o.Policies {
+		files = append(files, policy.File{Name: source.Name + ".cedar", Text: []byte(source.Text)})
+	}
+	return policy.Parse(files, o.ToolShapes())
+}
+
+// rules are the rules of one configuration.
+type rules struct {
+	organisation agents.Organisation
+	digest       string
+	set          *policy.Set
+}
+
+var _ run.Rules = rules{}
+
+// Revision is the configuration's digest.
+func (r rules) Revision() string { return r.digest }
+
+// PolicyRevision is the policy set's digest.
+func (r rules) PolicyRevision() string { return r.set.Revision() }
+
+// Judge is the verdict of policy and stage.
+func (r rules) Judge(request policy.Request) policy.Verdict {
+	request.Chain = []policy.Principal{request.Subject, {ID: agents.AgentID(request.Agent.Name), Kind: policy.Agent, Organisation: r.organisation.Name}}
+	return policy.Decide(request, r.set, r.organisation)
+}
+
+// Tool returns what the registry says of a tool, unless a kill stops it.
+func (r rules) Tool(name string) (policy.ToolFacts, bool) {
+	definition, known := r.organisation.Tool(name)
+	if _, stopped := r.organisation.StoppedTool(name); !known || stopped {
+		return policy.ToolFacts{}, false
+	}
+	return policy.ToolFacts{Name: name, Revision: definition.Digest(), Owner: definition.Owner,
+		Impact: definition.Impact, Class: definition.Class}, true
+}
+
+// Ceiling is the agent's authority for the subject. The run's own deadline
+// bounds it in time.
+func (r rules) Ceiling(agent, subject string) policy.Authority {
+	revision, known := r.organisation.Agent(agent)
+	person, found := r.organisation.Principal(subject)
+	if !known || !found {
+		return policy.Authority{}
+	}
+	ceiling := r.organisation.Authority(revision, person, 0)
+	ceiling.DeadlineMs = math.MaxInt64
+	return ceiling
+}
+
+// Entitled says whether a person may decide for the approvers.
+func (r rules) Entitled(approvers []policy.Approver, person policy.Principal, chain []string) error {
+	acting := make([]policy.Principal, 0, len(chain))
+	for _, id := range chain {
+		principal, known := r.organisation.Principal(id)
+		if !known {
+			kind := policy.Person
+			if strings.HasPrefix(id, agents.AgentID("")) {
+				kind = policy.Agent
+			}
+			principal = policy.Principal{ID: id, Kind: kind, Organisation: r.organisation.Name}
+		}
+		acting = append(acting, principal)
+	}
+	return policy.Entitled(approvers, person, acting, r.organisation)
+}

@@ -1,0 +1,134 @@
+// Package perform does what runs ask for: it compiles prompts, takes turns with
+// models, attempts calls and looks whether an answer is done. It decides
+// nothing: every step begins with an intent that the run's own rules accepted.
+package perform
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gantry.dev/agents"
+	"gantry.dev/agents/model"
+	"gantry.dev/agents/tool"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Kit is one configuration of an organisation, ready to work with.
+type Kit struct {
+	Organisation agents.Organisation
+	Digest       string
+	Box          *tool.Box
+	Rules        run.Rules
+	// Provider returns what answers for a model of the catalogue.
+	Provider func(name string) (model.Provider, bool)
+}
+
+// Kits finds kits. Current is what is in force; At is what a run was admitted
+// under, by configuration digest.
+type Kits interface {
+	Current(ctx context.Context, organisation string) (*Kit, error)
+	At(ctx context.Context, organisation, digest string) (*Kit, error)
+}
+
+// Performer performs the effects of runs.
+type Performer struct {
+	kits   Kits
+	source engine.Source
+	deltas func(runID string, turn int, text string)
+}
+
+var _ engine.Performer = (*Performer)(nil)
+
+// New returns a performer. Deltas gets pieces of answers as they come, for
+// whoever watches live; nil for nobody.
+func New(kits Kits, source engine.Source, deltas func(runID string, turn int, text string)) *Performer {
+	if deltas == nil {
+		deltas = func(string, int, string) {}
+	}
+	return &Performer{kits: kits, source: source, deltas: deltas}
+}
+
+// job is one effect being readied.
+type job struct {
+	*Performer
+	view    engine.View
+	state   *run.State
+	kit     *Kit // what the run was admitted under
+	current *Kit
+	key     []byte // of fingerprints: goes with the subject's key
+}
+
+// Prepare readies one effect.
+func (p *Performer) Prepare(ctx context.Context, view engine.View, effect run.Effect) (engine.Prepared, error) {
+	started := view.State.Started
+	kit, err := p.kits.At(ctx, started.Organisation, started.Snapshot.Config)
+	if err != nil {
+		return engine.Prepared{}, fmt.Errorf("configuration of the run: %w", err)
+	}
+	current, err := p.kits.Current(ctx, started.Organisation)
+	if err != nil {
+		return engine.Prepared{}, fmt.Errorf("configuration: %w", err)
+	}
+	goal, err := view.Texts(ctx, started.Goal.ID)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	j := &job{Performer: p, view: view, state: view.State, kit: kit, current: current, key: goal[started.Goal.ID].Salt}
+	switch e := effect.(type) {
+	case run.TakeTurn:
+		return j.turn(ctx, e)
+	case run.DispatchCall:
+		return j.dispatch(ctx, e)
+	case run.RejudgeCall:
+		return j.rejudge(ctx, e)
+	case run.ProbeCall:
+		return j.probe(ctx, e)
+	case run.Verify:
+		return j.verify(ctx, e)
+	}
+	return engine.Prepared{}, fmt.Errorf("no way to perform %T", effect)
+}
+
+// seal makes a text of the run under its subject's key.
+func (j *job) seal(marking policy.Marking, bytes []byte) (run.Text, engine.Payload) {
+	return engine.Seal(j.source, j.state.ID, j.state.Started.Subject.ID, marking, bytes)
+}
+
+// sealer seals after the state may have moved on: it holds copies only.
+type sealer struct {
+	source       engine.Source
+	run, subject string
+	payloads     []engine.Payload
+}
+
+func (j *job) sealer() *sealer {
+	return &sealer{source: j.source, run: j.state.ID, subject: j.state.Started.Subject.ID}
+}
+
+func (s *sealer) seal(marking policy.Marking, bytes []byte) run.Text {
+	text, payload := engine.Seal(s.source, s.run, s.subject, marking, bytes)
+	s.payloads = append(s.payloads, payload)
+	return text
+}
+
+func (s *sealer) optional(marking policy.Marking, text string) *run.Text {
+	if text == "" {
+		return nil
+	}
+	ref := s.seal(marking, []byte(text))
+	return &ref
+}
+
+// revision is the agent's revision as the run was admitted with it.
+func (j *job) revision() (agents.Revision, error) {
+	revision, found := j.kit.Organisation.Agent(j.state.Started.Agent.Name)
+	if !found {
+		return agents.Revision{}, fmt.Errorf("agent %s is not in its run's configuration", j.state.Started.Agent.Name)
+	}
+	return revision, nil
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,0 +1,215 @@
+package perform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gantry.dev/agents"
+	"gantry.dev/agents/model"
+	"gantry.dev/agents/tool"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// maxRaw bounds the bytes of refused arguments that are kept.
+const maxRaw = 16 << 10
+
+func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, error) {
+	revision, err := j.revision()
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	texts, err := j.view.Texts(ctx, textIDs(j.state)...)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	persona, _ := j.kit.Organisation.Persona(revision.Persona)
+	prompt, err := Compile(Input{Revision: revision, Persona: persona, Tools: j.tools(revision), State: j.state, Texts: texts})
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	choice, why := j.choose(revision)
+	maxTokens := choice.MaxOutput
+	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: choice.Name, Why: why, Prompt: prompt.Digest,
+		Reserve: worstCase(choice, prompt.Bytes, maxTokens), Steers: prompt.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs}
+	request := model.Request{Model: choice.Model, Messages: prompt.Messages, Tools: prompt.Tools, MaxTokens: maxTokens}
+	t := &turnTaking{job: j, effect: effect, choice: choice, request: request, sealer: j.sealer(),
+		marking: j.state.Marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), names: j.names(revision)}
+	return engine.Prepared{Command: begin, Perform: t.take}, nil
+}
+
+// tools are the definitions that the run may see, by name.
+func (j *job) tools(revision agents.Revision) []tool.Definition {
+	var list []tool.Definition
+	for _, use := range revision.Tools {
+		if definition, _, known := j.kit.Box.Definition(use.Name); known {
+			list = append(list, definition)
+		}
+	}
+	slices.SortFunc(list, func(a, b tool.Definition) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+func (j *job) names(revision agents.Revision) map[string]bool {
+	names := map[string]bool{}
+	for _, use := range revision.Tools {
+		names[use.Name] = true
+	}
+	return names
+}
+
+// choose takes the first model of the revision that may read what the run has
+// read.
+func (j *job) choose(revision agents.Revision) (agents.Model, string) {
+	for i, name := range revision.Models {
+		candidate, known := j.kit.Organisation.Model(name)
+		_, served := j.kit.Provider(name)
+		if !known || !served || !j.mayRead(name) {
+			continue
+		}
+		if i == 0 {
+			return candidate, "first choice of the agent"
+		}
+		return candidate, fmt.Sprintf("choice %d of the agent: earlier ones are not available or may not read these labels", i+1)
+	}
+	return agents.Model{}, "no model may read what the run has read"
+}
+
+func (j *job) mayRead(name string) bool {
+	for _, label := range j.state.Marking.Labels {
+		if rule, known := j.current.Organisation.Label(label); known && len(rule.Models) > 0 && !slices.Contains(rule.Models, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// worstCase is what a request may cost at most: a token has at least one byte.
+func worstCase(m agents.Model, promptBytes int, maxTokens int64) run.Amount {
+	input := int64(promptBytes)
+	price := max(m.Prices.Input, m.Prices.CacheRead, m.Prices.CacheWrite)
+	return run.Amount{Tokens: input + maxTokens, MicroUSD: perMillion(input, price) + perMillion(maxTokens, m.Prices.Output)}
+}
+
+func perMillion(tokens, price int64) int64 { return (tokens*price + 999_999) / 1_000_000 }
+
+func cost(m agents.Model, u model.Usage) run.Amount {
+	return run.Amount{Tokens: u.Total(), MicroUSD: perMillion(u.Input, m.Prices.Input) + perMillion(u.CacheRead, m.Prices.CacheRead) +
+		perMillion(u.CacheWrite, m.Prices.CacheWrite) + perMillion(u.Output+u.Reasoning, m.Prices.Output)}
+}
+
+// turnTaking is one model request under way.
+type turnTaking struct {
+	*sealer
+	job     *job
+	effect  run.TakeTurn
+	choice  agents.Model
+	request model.Request
+	marking policy.Marking
+	runID   string
+	limit   time.Duration
+	names   map[string]bool
+}
+
+func (t *turnTaking) take(ctx context.Context) engine.Performed {
+	ctx, cancel := context.WithTimeout(ctx, t.limit)
+	defer cancel()
+	begun := time.Now()
+	report := run.ReportTurn{Turn: t.effect.Turn, Attempt: t.effect.Attempt}
+	provider, served := t.job.kit.Provider(t.choice.Name)
+	if !served {
+		report.Failure = &run.TurnFailure{Cause: string(model.ModelNotFound)}
+		return engine.Performed{Command: report}
+	}
+	answer, err := provider.Take(ctx, t.request, func(text string) { t.job.deltas(t.runID, t.effect.Turn, text) })
+	report.LatencyMs = time.Since(begun).Milliseconds()
+	if err != nil {
+		report.Failure = failureOf(err)
+		return engine.Performed{Command: report}
+	}
+	t.answer(&report, answer)
+	return engine.Performed{Command: report, Payloads: t.payloads}
+}
+
+func failureOf(err error) *run.TurnFailure {
+	var failure *model.Error
+	if !errors.As(err, &failure) {
+		return &run.TurnFailure{Cause: "INTERNAL", Unknown: true}
+	}
+	return &run.TurnFailure{Cause: string(failure.Kind), Retryable: failure.Retryable(),
+		RetryAfterMs: failure.RetryAfter.Milliseconds(), Unknown: failure.Billed}
+}
+
+func (t *turnTaking) answer(report *run.ReportTurn, answer model.Answer) {
+	report.Class = run.Class(model.Classify(answer))
+	if report.Class == "QUESTION" {
+		report.Class = run.ClassCalls
+	}
+	report.Text = t.optional(t.marking, answer.Text)
+	report.Reasoning = t.optional(t.marking, answer.Reasoning)
+	u := answer.Usage
+	report.Usage = run.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output, Reasoning: u.Reasoning, Estimated: u.Estimated}
+	report.Cost = cost(t.choice, u)
+	if report.Class != run.ClassCalls {
+		return
+	}
+	for _, proposed := range answer.Calls {
+		report.Calls = append(report.Calls, t.proposal(proposed))
+	}
+}
+
+// proposal checks a proposed call against its contract.
+func (t *turnTaking) proposal(proposed model.Proposed) run.Proposal {
+	p := run.Proposal{Tool: proposed.Name, Approval: t.source.ID(), Nonce: t.source.ID()}
+	checked, refusal := t.job.kit.Box.Check(proposed.Name, proposed.Arguments)
+	if refusal == nil && !t.names[proposed.Name] {
+		refusal = &tool.Refusal{Code: "UNKNOWN_TOOL", Detail: "You have no tool of this name; use one of those you were given, exactly as written."}
+	}
+	if refusal != nil {
+		raw := proposed.Arguments[:min(len(proposed.Arguments), maxRaw)]
+		p.Tool = bounded(proposed.Name)
+		p.Text = t.seal(t.marking, raw)
+		p.Fingerprint = run.Fingerprint(t.job.key, []byte(proposed.Name), raw)
+		p.Refusal = refusal.Code
+		p.Detail = t.optional(policy.Marking{Labels: t.marking.Labels}, refusal.Detail)
+		return p
+	}
+	d := checked.Definition
+	p.Text = t.seal(t.marking, checked.Arguments)
+	p.Fingerprint = run.Fingerprint(t.job.key, []byte(d.Name), checked.Arguments)
+	p.Revision, p.Impact, p.Class, p.CostBound = d.Digest(), d.Impact, d.Class, d.CostBound
+	p.Control = len(d.Control) > 0
+	p.Inputs = inputsOf(checked)
+	if d.Name == tool.AskName {
+		p.Asks, p.To = true, t.job.askees(checked.Arguments)
+	}
+	return p
+}
+
+func inputsOf(checked tool.Checked) run.CallInputs {
+	return run.CallInputs{Arguments: checked.Arguments, Resource: checked.Resource, Facts: checked.Facts}
+}
+
+// bounded keeps the name of a tool that does not exist short and printable.
+func bounded(name string) string {
+	clean := make([]rune, 0, len(name))
+	for _, r := range name {
+		if r < ' ' || r > '~' {
+			r = '?'
+		}
+		if len(clean) == 80 {
+			break
+		}
+		clean = append(clean, r)
+	}
+	return string(clean)
+}
