@@ -1,0 +1,189 @@
+// Package account gives an account of a run from its journal alone: in words
+// for people, and as a chain that can be checked offline. It is pure.
+package account
+
+import (
+	"fmt"
+	"strings"
+
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Answer is what the journal says to one question.
+type Answer struct {
+	Question string
+	Lines    []string
+}
+
+// Reader returns a text as the viewer may read it.
+type Reader func(text run.Text) string
+
+// Explain answers the six questions that everybody asks about a run.
+func Explain(s *run.State, read Reader) []Answer {
+	e := explainer{s: s, read: read}
+	return []Answer{
+		{"What was asked?", e.asked()},
+		{"Which turns happened?", e.turns()},
+		{"Which calls were proposed, and which ran?", e.calls()},
+		{"Which policies and people intervened?", e.interventions()},
+		{"What came back?", e.results()},
+		{"Why did it stop?", e.stop()},
+	}
+}
+
+// Turn is what the model saw in one turn: the texts that had entered by then.
+func Turn(s *run.State, number int, read Reader) (Answer, bool) {
+	if number < 1 || number > len(s.Turns) {
+		return Answer{}, false
+	}
+	e := explainer{s: s, read: read}
+	turn := s.Turns[number-1]
+	lines := []string{"goal: " + read(s.Started.Goal)}
+	for i := range s.Calls {
+		if call := &s.Calls[i]; call.Turn < number {
+			lines = append(lines, fmt.Sprintf("call %d %s → %s %s", call.CallProposed.Call, call.Tool, call.Outcome, e.optional(call.Result)))
+		}
+	}
+	for _, steer := range s.Steers {
+		if steer.Turn > 0 && steer.Turn <= number {
+			lines = append(lines, "steer by "+steer.By.Principal+": "+read(steer.Text))
+		}
+	}
+	if turn.Answer != nil {
+		lines = append(lines, "answered "+string(turn.Answer.Class)+": "+e.optional(turn.Answer.Text))
+	}
+	return Answer{fmt.Sprintf("What did the model see in turn %d?", number), lines}, true
+}
+
+type explainer struct {
+	s    *run.State
+	read Reader
+}
+
+func (e explainer) optional(text *run.Text) string {
+	if text == nil {
+		return ""
+	}
+	return e.read(*text)
+}
+
+func (e explainer) asked() []string {
+	s := e.s.Started
+	return []string{
+		fmt.Sprintf("%s (%s) asked agent %s, revision %.12s: %s", s.Subject.ID, s.Subject.Department, s.Agent.Name, s.Agent.Revision, e.read(s.Goal)),
+		fmt.Sprintf("sealed inputs %.12s, policy %.12s, stage %s, budget %d micro-dollars and %d tokens",
+			s.SnapshotDigest, s.Snapshot.Policy, s.Authority.Stage, s.Authority.MicroUSD, s.Authority.Tokens),
+	}
+}
+
+func (e explainer) turns() []string {
+	lines := make([]string, 0, len(e.s.Turns))
+	for _, turn := range e.s.Turns {
+		line := fmt.Sprintf("turn %d with %s (%s), attempt %d: %s", turn.Number, turn.Model, turn.Why, turn.Attempt, turn.Phase)
+		if a := turn.Answer; a != nil {
+			line = fmt.Sprintf("turn %d with %s (%s): %s, %d tokens, %d micro-dollars", turn.Number, turn.Model, turn.Why, a.Class, a.Cost.Tokens, a.Cost.MicroUSD)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func (e explainer) calls() []string {
+	lines := make([]string, 0, len(e.s.Calls))
+	for i := range e.s.Calls {
+		call := &e.s.Calls[i]
+		ran := "did not run"
+		if call.Intent > 0 {
+			ran = fmt.Sprintf("attempted %d×", call.Intent)
+		}
+		lines = append(lines, fmt.Sprintf("call %d of turn %d: %s %s — %s, %s (%s, %s)", call.CallProposed.Call, call.Turn, call.Tool,
+			e.read(call.Arguments), ran, stands(call), call.Impact.OrWorst(), call.Class.OrWorst()))
+	}
+	return lines
+}
+
+func stands(call *run.Call) string {
+	if call.Phase == run.CallDone {
+		return string(call.Outcome)
+	}
+	return string(call.Phase)
+}
+
+func (e explainer) interventions() []string {
+	var lines []string
+	for i := range e.s.Calls {
+		call := &e.s.Calls[i]
+		if call.Verdict.Answer == "" || call.Verdict.Answer == policy.Permit && call.Impact == policy.ImpactRead {
+			continue
+		}
+		var why []string
+		for _, reason := range call.Verdict.Reasons {
+			why = append(why, reason.Policy)
+		}
+		lines = append(lines, fmt.Sprintf("call %d: %s by %s", call.CallProposed.Call, call.Verdict.Answer, strings.Join(why, ", ")))
+	}
+	for _, approval := range e.s.Approvals {
+		for _, decision := range approval.Decisions {
+			word := "denied"
+			if decision.Granted {
+				word = "granted"
+			}
+			lines = append(lines, fmt.Sprintf("call %d: %s %s it (digest %.12s) %s", approval.Call, decision.By.Principal, word, approval.Digest, e.optional(decision.Reason)))
+		}
+		if approval.Status == run.ApprovalVoid {
+			lines = append(lines, fmt.Sprintf("call %d: the approval became void: %s", approval.Call, approval.Cause))
+		}
+	}
+	for _, question := range e.s.Questions {
+		if question.Answer != nil {
+			lines = append(lines, fmt.Sprintf("call %d: %s answered: %s", question.Call, question.Answer.By.Principal, e.read(question.Answer.Answer)))
+		}
+	}
+	for _, steer := range e.s.Steers {
+		lines = append(lines, fmt.Sprintf("%s steered (%s): %s", steer.By.Principal, steer.Disposition, e.read(steer.Text)))
+	}
+	if len(lines) == 0 {
+		return []string{"nobody had to"}
+	}
+	return lines
+}
+
+func (e explainer) results() []string {
+	var lines []string
+	for i := range e.s.Calls {
+		if call := &e.s.Calls[i]; call.Result != nil {
+			lines = append(lines, fmt.Sprintf("call %d %s: %s", call.CallProposed.Call, call.Outcome, short(e.read(*call.Result))))
+		}
+	}
+	return lines
+}
+
+func (e explainer) stop() []string {
+	s := e.s
+	switch {
+	case s.Ended != nil:
+		lines := []string{fmt.Sprintf("%s: %s %s", s.Ended.Status, s.Ended.Reason, s.Ended.Code)}
+		if s.LastChecks != nil {
+			for _, check := range s.LastChecks.Checks {
+				lines = append(lines, fmt.Sprintf("check %s: %s %s", check.Name, check.Verdict, check.Code))
+			}
+		}
+		return append(lines, fmt.Sprintf("settled %d micro-dollars and %d tokens; unknown %d", s.Ended.Settled.MicroUSD, s.Ended.Settled.Tokens, s.Ended.Unknown.MicroUSD),
+			short(e.optional(s.Ended.Result)))
+	case s.Parked != nil:
+		return []string{"parked: " + s.Parked.Code + " " + s.Parked.Detail}
+	case s.Reached != nil:
+		return []string{"waits at limit " + string(s.Reached.Limit) + ": " + s.Reached.Detail}
+	}
+	return []string{"it has not stopped: " + string(s.Status)}
+}
+
+func short(text string) string {
+	const most = 400
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}
