@@ -35,7 +35,8 @@ type Organisation struct {
 	Agents       []Revision         `json:"agents"`   // the current revision of each agent
 	Stages       []StageDecision    `json:"stages,omitempty"`
 	Kills        []Kill             `json:"kills,omitempty"`
-	Endpoints    map[string]string  `json:"endpoints,omitempty"` // variables of the files, as they were set
+	Builtins     Builtins           `json:"builtins"`
+	Endpoints    map[string]string  `json:"endpoints,omitempty"` // variables "${NAME}" of HTTP tools: base URLs
 }
 
 // Department is a part of the organisation.
@@ -61,6 +62,27 @@ type Budget struct {
 	MicroUSD int64  `json:"microUsd"` // micro-dollars
 	Tokens   int64  `json:"tokens"`
 	Per      Period `json:"per"`
+}
+
+// Builtins says who answers for the tools that come with the platform, and
+// what they serve. Their definitions are among Tools too.
+type Builtins struct {
+	Files *FileTools `json:"files,omitempty"` // without it there are no files.* tools
+	Ask   *AskTool   `json:"ask,omitempty"`   // without it there is no ask.person
+}
+
+// FileTools configures files.list, files.read and files.search.
+type FileTools struct {
+	Folder  string            `json:"folder"` // root, relative to the configuration's own folder
+	Owner   string            `json:"owner"`
+	Contact string            `json:"contact"`
+	Rules   []tool.FolderRule `json:"rules"` // markings by prefix; what no rule names is not served
+}
+
+// AskTool configures ask.person.
+type AskTool struct {
+	Owner   string `json:"owner"`
+	Contact string `json:"contact"`
 }
 
 // LabelRule says what a confidentiality label means and who answers for it.
@@ -102,6 +124,9 @@ type Model struct {
 	Residency string `json:"residency,omitempty"`
 	Prices    Prices `json:"prices"`
 }
+
+// ProviderScript is the provider whose models run a script.
+const ProviderScript = "script"
 
 // Prices are micro-dollars for a million tokens.
 type Prices struct {
