@@ -1,19 +1,35 @@
 package agents
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
 	"gantry.dev/orchestrator/policy"
+)
+
+// Why a change of the organisation is refused. A change that would leave the
+// organisation invalid is refused with Faults.
+var (
+	ErrSecondPerson = errors.New("a second person must approve it")
+	ErrNotEntitled  = errors.New("nobody of those who answer for it takes part")
+	ErrNotAPerson   = errors.New("only people of the organisation change it")
+	ErrNoEvidence   = errors.New("evidence must be given")
+	ErrUnknown      = errors.New("there is no such thing in the organisation")
+	ErrFreerStage   = errors.New("a stage is not made freer by publishing; decide the stage with evidence")
 )
 
 // StageDecision is a recorded change of an agent's rollout stage.
 type StageDecision struct {
 	Agent      string       `json:"agent"`
-	Revision   string       `json:"revision"` // digest of the revision that was current
-	From       policy.Stage `json:"from"`
+	Revision   string       `json:"revision"` // digest of the revision that was current; set by SetStage
+	From       policy.Stage `json:"from"`     // set by SetStage
 	Stage      policy.Stage `json:"stage"`
-	Evidence   string       `json:"evidence"` // why it may be freer; where the observations are
-	By         string       `json:"by"`       // principal id
-	ApprovedBy string       `json:"approvedBy,omitempty"`
-	AtMs       int64        `json:"atMs"` // UTC, milliseconds since 1970
+	Evidence   string       `json:"evidence"`             // where what was observed can be read
+	By         string       `json:"by"`                   // principal id
+	ApprovedBy string       `json:"approvedBy,omitempty"` // principal id; needed to make the stage freer
+	AtMs       int64        `json:"atMs"`                 // UTC, milliseconds since 1970
 }
 
 // KillScope says what a kill stops.
@@ -27,6 +43,9 @@ const (
 	KillTool       KillScope = "TOOL"
 )
 
+// RoleOperator is the role whose holders may stop and start anything.
+const RoleOperator = "operator"
+
 // Kill stops new intents until it is lifted.
 type Kill struct {
 	Scope  KillScope `json:"scope"`
@@ -34,4 +53,188 @@ type Kill struct {
 	By     string    `json:"by"`             // principal id
 	Reason string    `json:"reason"`
 	AtMs   int64     `json:"atMs"` // UTC, milliseconds since 1970
+}
+
+// Publish makes a revision the current one of its agent. By wrote it, another
+// person approves it, and one of the two answers for the agent: its owner, so
+// far or from now on, or the owner of its department. Its stage must not be
+// freer than the agent's is now; a new agent starts no freer than APPROVE.
+// Publishing what is current already changes nothing.
+func Publish(current Organisation, change Revision, by, approvedBy string) (Organisation, error) {
+	change = change.completed()
+	accountable := current.owners(change)
+	stage := policy.Approve
+	if earlier, exists := current.Agent(change.Name); exists {
+		if same, err := sameRevision(earlier, change); err != nil || same {
+			return current, err
+		}
+		// Who answers for the agent now must have a say in giving it away.
+		accountable = current.owners(earlier)
+		stage = current.Stage(earlier)
+	}
+	if err := current.twoPeople(by, approvedBy, accountable); err != nil {
+		return Organisation{}, fmt.Errorf("publish %s: %w", change.Name, err)
+	}
+	if change.Stage > stage {
+		return Organisation{}, fmt.Errorf("publish %s: %w", change.Name, ErrFreerStage)
+	}
+	next := current
+	next.Agents = replaced(current.Agents, change, func(r Revision) string { return r.Name })
+	return next.checked()
+}
+
+// SetStage changes how much an agent may do by itself. Anyone who answers for
+// the agent makes it stricter; a freer stage needs evidence and a second
+// person. AUTOMATE is refused while an effect has no read-back check.
+func SetStage(current Organisation, decision StageDecision) (Organisation, error) {
+	revision, exists := current.Agent(decision.Agent)
+	if !exists {
+		return Organisation{}, fmt.Errorf("agent %q: %w", decision.Agent, ErrUnknown)
+	}
+	digest, err := revision.Digest()
+	if err != nil {
+		return Organisation{}, err
+	}
+	decision.Revision, decision.From = digest, current.Stage(revision)
+	if decision.Stage > decision.From {
+		if strings.TrimSpace(decision.Evidence) == "" {
+			return Organisation{}, fmt.Errorf("stage of %s: %w", decision.Agent, ErrNoEvidence)
+		}
+		err = current.twoPeople(decision.By, decision.ApprovedBy, current.owners(revision))
+	} else {
+		err = current.onePerson(decision.By, append(current.owners(revision), revision.Contact))
+	}
+	if err != nil {
+		return Organisation{}, fmt.Errorf("stage of %s: %w", decision.Agent, err)
+	}
+	next := current
+	next.Stages = replaced(current.Stages, decision, func(d StageDecision) string { return d.Agent })
+	return next.checked()
+}
+
+// Stop records a kill. Stopping is urgent: one person suffices who answers for
+// what is stopped, is told of its incidents or is an operator.
+func Stop(current Organisation, kill Kill) (Organisation, error) {
+	people, known := current.answering(kill.Scope, kill.Name)
+	if !known {
+		return Organisation{}, fmt.Errorf("kill %s %q: %w", kill.Scope, kill.Name, ErrUnknown)
+	}
+	if err := current.onePerson(kill.By, people); err != nil {
+		return Organisation{}, fmt.Errorf("kill %s %q: %w", kill.Scope, kill.Name, err)
+	}
+	next := current
+	next.Kills = replaced(current.Kills, kill, Kill.key)
+	return next.checked()
+}
+
+// Lift ends a kill. By and another person agree, and one of them answers for
+// what was stopped.
+func Lift(current Organisation, scope KillScope, name, by, approvedBy string) (Organisation, error) {
+	if _, stopped := current.killed(scope, name); !stopped {
+		return Organisation{}, fmt.Errorf("kill %s %q: %w", scope, name, ErrUnknown)
+	}
+	people, _ := current.answering(scope, name)
+	if err := current.twoPeople(by, approvedBy, people); err != nil {
+		return Organisation{}, fmt.Errorf("kill %s %q: %w", scope, name, err)
+	}
+	next := current
+	next.Kills = slices.DeleteFunc(slices.Clone(current.Kills), func(k Kill) bool { return k.Scope == scope && k.Name == name })
+	return next.checked()
+}
+
+// Apply returns what the organisation is after its files were loaded: the
+// loaded configuration with the stages and kills that people decided, which no
+// file undoes. Both organisations are valid; the result may not be, because a
+// decided stage can ask for what the new files lack, and then it is Faults.
+func Apply(current, loaded Organisation) (Organisation, error) {
+	loaded.Stages = slices.DeleteFunc(slices.Clone(current.Stages), func(d StageDecision) bool {
+		_, exists := loaded.Agent(d.Agent)
+		return !exists
+	})
+	loaded.Kills = slices.Clone(current.Kills)
+	return loaded.checked()
+}
+
+func (o Organisation) checked() (Organisation, error) {
+	o = o.sorted()
+	if err := o.Validate(); err != nil {
+		return Organisation{}, err
+	}
+	return o, nil
+}
+
+// owners returns who answers for a revision.
+func (o Organisation) owners(r Revision) []string {
+	department, _ := o.Department(r.Department)
+	return []string{r.Owner, department.Owner}
+}
+
+// answering returns who may stop something, and whether it exists.
+func (o Organisation) answering(scope KillScope, name string) ([]string, bool) {
+	people := []string{o.Owner, o.Contact}
+	for _, p := range o.Principals {
+		if p.HasRole(RoleOperator) {
+			people = append(people, p.ID)
+		}
+	}
+	switch scope {
+	case KillAll:
+		return people, name == ""
+	case KillDepartment:
+		d, known := o.Department(name)
+		return append(people, d.Owner, d.Contact), known
+	case KillAgent:
+		r, known := o.Agent(name)
+		return append(append(people, o.owners(r)...), r.Contact), known
+	case KillTool:
+		d, known := o.Tool(name)
+		return append(people, d.Owner, d.Contact), known
+	}
+	return nil, false
+}
+
+func (o Organisation) onePerson(by string, accountable []string) error {
+	if !o.isPerson(by) {
+		return ErrNotAPerson
+	}
+	if !slices.Contains(accountable, by) {
+		return ErrNotEntitled
+	}
+	return nil
+}
+
+func (o Organisation) twoPeople(by, approvedBy string, accountable []string) error {
+	switch {
+	case !o.isPerson(by):
+		return ErrNotAPerson
+	case approvedBy == "" || approvedBy == by:
+		return ErrSecondPerson
+	case !o.isPerson(approvedBy):
+		return ErrNotAPerson
+	case !slices.Contains(accountable, by) && !slices.Contains(accountable, approvedBy):
+		return ErrNotEntitled
+	}
+	return nil
+}
+
+func (o Organisation) isPerson(id string) bool {
+	p, found := o.Principal(id)
+	return found && p.Kind == policy.Person
+}
+
+func (k Kill) key() string { return string(k.Scope) + " " + k.Name }
+
+// replaced returns the list with the item in place of the one of its name.
+func replaced[T any](list []T, item T, name func(T) string) []T {
+	list = slices.DeleteFunc(slices.Clone(list), func(other T) bool { return name(other) == name(item) })
+	return append(list, item)
+}
+
+func sameRevision(a, b Revision) (bool, error) {
+	before, err := a.Digest()
+	if err != nil {
+		return false, err
+	}
+	after, err := b.Digest()
+	return before == after, err
 }
