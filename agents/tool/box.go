@@ -155,7 +155,7 @@ func (c contract) check(raw []byte) (Checked, *Refusal) {
 // named returns the argument at a pointer as part of a resource name. An
 // optional argument that is absent names nothing.
 func named(arguments any, pointer string) (string, error) {
-	value, found := lookUp(arguments, pointer)
+	value, found := LookUp(arguments, pointer)
 	if !found {
 		return "", nil
 	}
@@ -169,7 +169,7 @@ func named(arguments any, pointer string) (string, error) {
 func (c contract) facts(arguments any) (policy.Facts, *Refusal) {
 	facts := make(policy.Facts, len(c.definition.Facts))
 	for name, pointer := range c.definition.Facts {
-		value, found := lookUp(arguments, pointer)
+		value, found := LookUp(arguments, pointer)
 		if !found {
 			continue
 		}

@@ -209,7 +209,7 @@ func (s *Schema) target(schema map[string]any) map[string]any {
 		if !ok {
 			return schema
 		}
-		found, _ := lookUp(s.document, reference[1:])
+		found, _ := LookUp(s.document, reference[1:])
 		schema, _ = found.(map[string]any)
 	}
 	return schema

@@ -126,7 +126,7 @@ func (t httpProber) Probe(ctx context.Context, invocation Invocation) (Result, b
 	if err != nil {
 		return Result{}, false, &Failure{Code: FailedBroken, Detail: "the reply is not JSON"}
 	}
-	outcome, found := lookUp(document, t.endpoint.Query.Found)
+	outcome, found := LookUp(document, t.endpoint.Query.Found)
 	if !found || outcome == nil {
 		return Result{}, false, nil
 	}

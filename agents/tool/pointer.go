@@ -43,8 +43,8 @@ func joinPointer(tokens []string) string {
 	return out.String()
 }
 
-// lookUp finds the value at a JSON pointer in a decoded document.
-func lookUp(document any, pointer string) (any, bool) {
+// LookUp finds the value at a JSON pointer in a decoded document.
+func LookUp(document any, pointer string) (any, bool) {
 	tokens, ok := splitPointer(pointer)
 	if !ok {
 		return nil, false

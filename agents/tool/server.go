@@ -248,7 +248,7 @@ func (t urlTemplate) fill(arguments any, key string) (*url.URL, error) {
 		if hole == "key" {
 			return key, nil
 		}
-		found, ok := lookUp(arguments, hole)
+		found, ok := LookUp(arguments, hole)
 		if !ok {
 			return "", errAbsent
 		}
@@ -299,7 +299,7 @@ func (e endpoint) bodyOf(canonical []byte, arguments any) ([]byte, error) {
 	}
 	body := make(map[string]any, len(e.Body))
 	for key, pointer := range e.Body {
-		if value, found := lookUp(arguments, pointer); found {
+		if value, found := LookUp(arguments, pointer); found {
 			body[key] = value
 		}
 	}
