@@ -36,8 +36,12 @@ func (s *Set) Evaluate(request Request, dir Directory) Verdict {
 		return s.forbid(Reason{ReasonRequestInvalid, "the facts do not have the types that the tool declares"})
 	}
 	decision, diagnostic := cedar.Authorize(s.policies, s.entities(request), asked)
+	failed := len(diagnostic.Errors) > 0
+	if failed && decision == cedar.Allow {
+		diagnostic.Reasons = nil // what permitted it did not decide
+	}
 	reasons := s.reasons(diagnostic)
-	if len(diagnostic.Errors) > 0 || decision == cedar.Deny {
+	if failed || decision == cedar.Deny {
 		if len(reasons) == 0 {
 			reasons = []Reason{{ReasonNothingPermits, "no policy permits it"}}
 		}

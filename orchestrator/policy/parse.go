@@ -154,7 +154,8 @@ func (s *Set) add(file string, written *cedar.Policy) Faults {
 		problems = append(problems, fmt.Sprintf("the id %q is taken by %s:%d", id, at.Filename, at.Line))
 	}
 	if err := s.rules.validator.Policy("", (*xast.Policy)(written.AST())); err != nil {
-		problems = append(problems, strings.Split(err.Error(), "\n")...) // one joined error per line
+		lines := strings.Split(err.Error(), "\n") // one joined error each, in the order of a map
+		problems = append(problems, slices.Sorted(slices.Values(lines))...)
 	}
 	if id != "" && s.policies[id] == nil {
 		s.policies[id], s.notes[id] = written, annotations
@@ -166,7 +167,7 @@ func (s *Set) add(file string, written *cedar.Policy) Faults {
 	return faults
 }
 
-var syntaxPlace = regexp.MustCompile(`^parser error: (?:parse error at )?<input>:(\d+):(\d+):? ?(.*)$`)
+var syntaxPlace = regexp.MustCompile(`^parser error: (?:parse error at )?<input>:(\d+):(\d+):?(?: "(?:[^"\\]|\\.)*":)? ?(.*)$`)
 
 func syntaxFault(file string, line int, err error) Fault {
 	message := err.Error()

@@ -1,5 +1,13 @@
 package policy
 
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
 // Answer is what policy says to one call.
 type Answer string
 
@@ -15,6 +23,49 @@ const (
 // example the cleaned path or the amount in cents. Values are string, int64,
 // bool or []string.
 type Facts map[string]any
+
+// UnmarshalJSON reads facts so that every value has one of their Go types: a
+// number must be a whole one of 64 bits, a list must hold strings.
+func (f *Facts) UnmarshalJSON(text []byte) error {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return err
+	}
+	facts := Facts{}
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		value, err := readFact(raw[name])
+		if err != nil {
+			return fmt.Errorf("fact %q: %w", name, err)
+		}
+		facts[name] = value
+	}
+	*f = facts
+	return nil
+}
+
+var errFactType = errors.New("not a string, whole number, truth value or list of strings")
+
+func readFact(raw json.RawMessage) (any, error) {
+	switch raw[0] {
+	case '"':
+		return typed[string](raw)
+	case 't', 'f':
+		return typed[bool](raw)
+	case '[':
+		return typed[[]string](raw)
+	}
+	return typed[int64](raw)
+}
+
+// typed hides the decoder's error, which quotes the value. Null is no value,
+// though the decoder takes it for any.
+func typed[T any](raw json.RawMessage) (any, error) {
+	var value T
+	if string(raw) == "null" || json.Unmarshal(raw, &value) != nil {
+		return nil, errFactType
+	}
+	return value, nil
+}
 
 // Request asks whether one call may happen.
 type Request struct {
