@@ -35,7 +35,7 @@ func (b Builder) Build(organisation agents.Organisation) (*Kit, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := PolicySet(organisation)
+	set, err := organisation.PolicySet()
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (b Builder) Build(organisation agents.Organisation) (*Kit, error) {
 		return nil, err
 	}
 	kit := &Kit{Organisation: organisation, Digest: digest, Box: box,
-		Rules: rules{organisation: organisation, digest: digest, set: set}}
+		Rules: rules{organisation: organisation, digest: digest, set: set, directory: organisation.Directory()}}
 	kit.Provider = func(name string) (model.Provider, bool) {
 		provider, known := providers[name]
 		return provider, known
@@ -126,20 +126,12 @@ func (n named) Take(ctx context.Context, request model.Request, deltas func(stri
 	return n.Provider.Take(ctx, request, deltas)
 }
 
-// PolicySet parses the organisation's policies against its tools.
-func PolicySet(o agents.Organisation) (*policy.Set, error) {
-	files := make([]policy.File, 0, len(o.Policies))
-	for _, source := range o.Policies {
-		files = append(files, policy.File{Name: source.Name + ".cedar", Text: []byte(source.Text)})
-	}
-	return policy.Parse(files, o.ToolShapes())
-}
-
 // rules are the rules of one configuration.
 type rules struct {
 	organisation agents.Organisation
 	digest       string
 	set          *policy.Set
+	directory    policy.Directory
 }
 
 var _ run.Rules = rules{}
@@ -153,7 +145,7 @@ func (r rules) PolicyRevision() string { return r.set.Revision() }
 // Judge is the verdict of policy and stage.
 func (r rules) Judge(request policy.Request) policy.Verdict {
 	request.Chain = []policy.Principal{request.Subject, {ID: agents.AgentID(request.Agent.Name), Kind: policy.Agent, Organisation: r.organisation.Name}}
-	return policy.Decide(request, r.set, r.organisation)
+	return policy.Decide(request, r.set, r.directory)
 }
 
 // Tool returns what the registry says of a tool, unless a kill stops it.
@@ -193,5 +185,5 @@ func (r rules) Entitled(approvers []policy.Approver, person policy.Principal, ch
 		}
 		acting = append(acting, principal)
 	}
-	return policy.Entitled(approvers, person, acting, r.organisation)
+	return policy.Entitled(approvers, person, acting, r.directory)
 }

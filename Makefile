@@ -1,0 +1,31 @@
+.DEFAULT_GOAL := help
+GO ?= go
+
+.PHONY: help check gen test test-services lint vuln bench demo
+
+help: ## say what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+check: gen-check lint test ## everything that needs no service: what CI runs first
+
+gen: ## generate the GraphQL code and the state diagram
+	$(GO) tool gqlgen generate --config graph/gqlgen.yml
+	$(GO) test ./orchestrator/run -run TestDiagram -update
+
+gen-check: ## fail when generated files are stale
+	$(GO) tool gqlgen generate --config graph/gqlgen.yml
+	git diff --exit-code -- graph/generated
+
+test: ## the tests that need Go alone
+	$(GO) test ./...
+
+test-services: ## the suites against real PostgreSQL and NATS
+	$(GO) test -tags services -count=1 ./orchestrator/journal/... ./orchestrator/bus/...
+
+lint: ## formatting, vet and the linters of .golangci.yml
+	@test -z "$$(gofmt -l agents cmd deploy graph migrations orchestrator *.go)" || { gofmt -l agents cmd deploy graph migrations orchestrator *.go; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags services ./orchestrator/...
+
+demo: ## run the sample reconciliation from start to end
+	$(GO) run ./cmd/gantry demo

@@ -1,0 +1,207 @@
+package gantry_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "gantry.dev/"
+
+// layers says who may import whom inside the module: a package may import only
+// what stands in its row. A row that names a package that does not exist fails.
+var layers = map[string][]string{
+	"orchestrator/canon":               {},
+	"orchestrator/policy":              {},
+	"orchestrator/policy/policytest":   {"orchestrator/policy"},
+	"orchestrator/run":                 {"orchestrator/canon", "orchestrator/policy"},
+	"orchestrator/run/account":         {"orchestrator/policy", "orchestrator/run"},
+	"orchestrator/run/explore":         {"orchestrator/policy", "orchestrator/run"},
+	"orchestrator/engine":              {"orchestrator/policy", "orchestrator/run"},
+	"orchestrator/journal":             {"migrations", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"orchestrator/journal/journaltest": {"orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"orchestrator/bus":                 {"orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"orchestrator/bus/bustest":         {"orchestrator/bus", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"agents":                           {"agents/manifest", "agents/tool", "orchestrator/canon", "orchestrator/policy", "orchestrator/run"},
+	"agents/manifest":                  {},
+	"agents/model":                     {"orchestrator/canon", "orchestrator/policy"},
+	"agents/model/modeltest":           {"agents/model"},
+	"agents/tool":                      {"orchestrator/canon", "orchestrator/policy"},
+	"agents/perform":                   {"agents", "agents/model", "agents/tool", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"graph":                            {"agents", "graph/generated", "orchestrator/engine", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account"},
+	"graph/generated":                  {},
+	"migrations":                       {},
+	"deploy/sample":                    {},
+	"cmd/gantry":                       anything,
+	"cmd/gantry/cli":                   anything,
+	"cmd/gantry/wire":                  anything,
+	"cmd/gantry/ledger":                {},
+}
+
+var anything = []string{"*"}
+
+// homes says which packages may import an outside library, by prefix.
+var homes = map[string][]string{
+	"github.com/uptrace/bun":                {"orchestrator/journal"},
+	"github.com/ThreeDotsLabs/watermill":    {"orchestrator/bus"},
+	"github.com/99designs/gqlgen":           {"graph", "graph/generated"},
+	"github.com/cedar-policy/cedar-go":      {"orchestrator/policy"},
+	"github.com/openai/openai-go":           {"agents/model"},
+	"go.starlark.net":                       {"agents/model"},
+	"github.com/santhosh-tekuri/jsonschema": {"agents/tool"},
+	"github.com/gowebpki/jcs":               {"orchestrator/canon"},
+	"github.com/golang-jwt/jwt":             {"graph"},
+	"github.com/pressly/goose":              {"orchestrator/journal"},
+}
+
+// pure packages use nothing that a second call could answer differently.
+var pure = []string{"orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account"}
+
+var impure = []string{"context", "time", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+func TestArchitecture(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...")
+	out, err := command.Output()
+	require.NoError(t, err)
+	packages, err := decodePackages(string(out))
+	require.NoError(t, err)
+	require.Empty(t, violations(packages, true))
+}
+
+// Five planted violations, each of which the rules must see.
+func TestArchitectureSeesSeededViolations(t *testing.T) {
+	for name, planted := range map[string]pkg{
+		"upward arrow":          {module + "orchestrator/run", []string{module + "orchestrator/engine"}},
+		"clock in the core":     {module + "orchestrator/policy", []string{"time"}},
+		"library out of home":   {module + "orchestrator/engine", []string{"github.com/uptrace/bun"}},
+		"package without a row": {module + "orchestrator/helper", nil},
+		"binary imported":       {module + "graph", []string{module + "cmd/gantry/wire"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Len(t, violations([]pkg{planted}, false), 1)
+		})
+	}
+	require.NotEmpty(t, violations(nil, true), "rows for packages that do not exist")
+}
+
+func decodePackages(out string) ([]pkg, error) {
+	var packages []pkg
+	decoder := json.NewDecoder(strings.NewReader(out))
+	for {
+		var p pkg
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		packages = append(packages, p)
+	}
+}
+
+func violations(packages []pkg, complete bool) []string {
+	var found []string
+	seen := map[string]bool{}
+	for _, p := range packages {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		seen[name] = true
+		if p.ImportPath == strings.TrimSuffix(module, "/") {
+			continue
+		}
+		row, known := layers[name]
+		if !known {
+			found = append(found, name+" has no row in the table")
+			continue
+		}
+		for _, imported := range p.Imports {
+			if why := refusal(name, row, imported); why != "" {
+				found = append(found, fmt.Sprintf("%s imports %s: %s", name, imported, why))
+			}
+		}
+	}
+	for row := range layers {
+		if complete && !seen[row] {
+			found = append(found, "the table names "+row+", which does not exist")
+		}
+	}
+	return found
+}
+
+func refusal(name string, row []string, imported string) string {
+	if inside, ok := strings.CutPrefix(imported, module); ok {
+		if !slices.Contains(row, inside) && !slices.Contains(row, "*") {
+			return "not in its row"
+		}
+		return ""
+	}
+	if slices.Contains(pure, name) && slices.Contains(impure, imported) {
+		return "a pure package may not"
+	}
+	for library, allowed := range homes {
+		if strings.HasPrefix(imported, library) && !slices.Contains(allowed, name) {
+			return "the library's home is " + strings.Join(allowed, ", ")
+		}
+	}
+	return ""
+}
+
+// Files and packages stay small enough to be read at one sitting.
+func TestSizes(t *testing.T) {
+	const mostLines, mostFiles = 400, 15
+	files := map[string]int{}
+	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != "." || entry.Name() == "generated" || entry.Name() == "tmp") {
+			return errors.Join(err, skip(entry, path))
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files[filepath.Dir(path)]++
+		if lines := codeLines(string(text)); lines > mostLines {
+			t.Errorf("%s has %d lines of code, at most %d", path, lines, mostLines)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	for dir, count := range files {
+		if count > mostFiles && dir != "orchestrator/run" {
+			t.Errorf("%s has %d files, at most %d", dir, count, mostFiles)
+		}
+	}
+}
+
+func skip(entry os.DirEntry, path string) error {
+	if entry.IsDir() && path != "." {
+		return filepath.SkipDir
+	}
+	return nil
+}
+
+func codeLines(text string) int {
+	lines := 0
+	for line := range strings.Lines(text) {
+		if trimmed := strings.TrimSpace(line); trimmed != "" && !strings.HasPrefix(trimmed, "//") {
+			lines++
+		}
+	}
+	return lines
+}

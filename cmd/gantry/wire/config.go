@@ -1,0 +1,61 @@
+// Package wire builds the platform from its configuration and closes it in
+// reverse order. The commands and the end-to-end tests use it as it is.
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+)
+
+// Config is everything that a process is told.
+type Config struct {
+	Folder   string            // where keys and, by default, the database live
+	Database string            // "sqlite:PATH" or "postgres://…"; empty: a SQLite file in Folder
+	Bus      string            // "nats://…"; empty: in process
+	Listen   string            // host:port of the API; empty: no API
+	Files    string            // root of the built-in file tools; empty: none
+	Work     bool              // advance runs
+	Dev      bool              // introspection for everybody, keys made when absent
+	Issuer   string            // of tokens
+	Worker   string            // names this process in leases
+	LeaseMs  int64             // 0: 15 s
+	Secrets  map[string]string // credential references and their secrets
+	Log      *slog.Logger
+}
+
+// withDefaults fills in what was not said.
+func (c Config) withDefaults() Config {
+	if c.Database == "" {
+		c.Database = "sqlite:" + filepath.Join(c.Folder, "gantry.db")
+	}
+	if c.Issuer == "" {
+		c.Issuer = "gantry"
+	}
+	if c.Worker == "" {
+		c.Worker = "worker"
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate joins everything that is wrong.
+func (c Config) Validate() error {
+	var faults []error
+	if c.Folder == "" {
+		faults = append(faults, errors.New("folder: say where keys and data live"))
+	}
+	if c.Listen != "" {
+		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+			faults = append(faults, fmt.Errorf("listen: %w; give host:port", err))
+		}
+	}
+	if c.LeaseMs < 0 {
+		faults = append(faults, errors.New("lease: must not be negative"))
+	}
+	return errors.Join(faults...)
+}

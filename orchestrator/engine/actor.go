@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gantry.dev/orchestrator/run"
+)
+
+// actor owns one run under a lease: it alone assigns the run's sequence
+// numbers while the lease holds, and writes from outside meet it as conflicts.
+type actor struct {
+	config       WorkerConfig
+	lease        Lease
+	box          *Mailbox
+	state        *run.State
+	organisation string // known once the run was read
+	rules        run.Rules
+	texts        map[string]Payload
+	reports      []report
+	flying       map[string]context.CancelFunc // effects in flight by key
+	renewedMs    int64                         // local clock at the last renewal
+}
+
+func newActor(config WorkerConfig, lease Lease) *actor {
+	return &actor{config: config, lease: lease, box: NewMailbox(), texts: map[string]Payload{},
+		flying: map[string]context.CancelFunc{}, renewedMs: config.World.NowMs()}
+}
+
+// drive advances the run until it asks for nothing, the lease is lost or the
+// context is done. What is in flight is always waited for, so that an outcome
+// that is known is recorded.
+func (a *actor) drive(ctx context.Context) error {
+	a.reports = append(a.reports, report{command: run.Recover{Epoch: a.lease.Epoch}})
+	for {
+		idle, err := a.step(ctx)
+		if err != nil {
+			a.abandon()
+			return err
+		}
+		if idle && len(a.flying) == 0 {
+			return nil
+		}
+		if len(a.reports) == 0 {
+			a.config.World.Wait(context.WithoutCancel(ctx), a.box, a.renewedMs+a.config.LeaseMs/3)
+		}
+		if err := a.renew(ctx); err != nil {
+			a.abandon()
+			return err
+		}
+	}
+}
+
+// step records what was reported, asks the state what it wants, records the
+// intents of that in the same write, and begins it. It reports whether the run
+// asked for nothing.
+func (a *actor) step(ctx context.Context) (idle bool, err error) {
+	arrived, woken := a.box.drain()
+	a.reports = append(a.reports, arrived...)
+	record := context.WithoutCancel(ctx)
+	if a.state == nil || woken {
+		if err := a.reload(record); err != nil {
+			return false, err
+		}
+	}
+	nowMs, err := a.now(record)
+	if err != nil {
+		return false, err
+	}
+	d := newDraft(a.state, nowMs, a.lease.Epoch)
+	if err := a.decideReports(d); err != nil {
+		return false, a.park(record, err)
+	}
+	var begun []beginning
+	if ctx.Err() == nil && !a.selfFenced() {
+		if begun, err = a.decideEffects(ctx, d); err != nil {
+			return false, a.park(record, err)
+		}
+	}
+	if err := a.flush(record, d); err != nil {
+		return false, a.afterFailure(err)
+	}
+	for i := range a.reports {
+		a.land(a.reports[i].effect)
+	}
+	a.reports = nil
+	a.interrupt()
+	for _, b := range begun {
+		a.begin(ctx, b)
+	}
+	return len(begun) == 0 && d.empty(), nil
+}
+
+// afterFailure says how a failed write goes on: after a conflict or a moved
+// gate the run is read and decided again, with the same reports.
+func (a *actor) afterFailure(err error) error {
+	a.state = nil
+	if errors.Is(err, run.ErrConflict) || errors.Is(err, run.ErrGuard) {
+		return nil
+	}
+	return err
+}
+
+func (a *actor) now(ctx context.Context) (nowMs int64, err error) {
+	err = a.config.World.Await(ctx, "now", func(ctx context.Context) error {
+		nowMs, err = a.config.Journal.Now(ctx)
+		return err
+	})
+	return nowMs, err
+}
+
+// reload reads what the run's journal holds beyond the state; a state that was
+// dropped is folded from the beginning.
+func (a *actor) reload(ctx context.Context) error {
+	if a.state == nil {
+		a.state = &run.State{ID: a.lease.Run}
+	}
+	var records []run.Record
+	err := a.config.World.Await(ctx, "load", func(ctx context.Context) error {
+		var err error
+		_, records, err = a.config.Journal.Load(ctx, a.lease.Run, a.state.Version)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := run.Replay(a.state, records); err != nil {
+		return a.park(ctx, err)
+	}
+	a.organisation = a.state.Started.Organisation
+	a.rules, err = a.config.Rules(ctx, a.organisation)
+	return err
+}
+
+// decideReports decides what came back from effects. A report that is refused
+// is out of date and dropped.
+func (a *actor) decideReports(d *draft) error {
+	commands := append([]report{}, a.reports...)
+	if due := run.DueMs(a.state, d.nowMs); due != 0 && due <= d.nowMs {
+		commands = append(commands, report{command: run.Fire{}})
+	}
+	for _, r := range commands {
+		for _, payload := range r.payloads {
+			a.texts[payload.Text.ID] = payload
+		}
+		if _, err := d.add(r.command, a.rules, r.payloads); err != nil && !refused(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func refused(err error) bool {
+	var refusal *run.Refusal
+	return errors.As(err, &refusal)
+}
+
+func (a *actor) flush(ctx context.Context, d *draft) error {
+	if d.empty() {
+		return nil
+	}
+	write := d.finish()
+	return a.config.World.Await(ctx, "append", func(ctx context.Context) error {
+		return a.config.Journal.Append(ctx, write)
+	})
+}
+
+// selfFenced reports whether so much of the lease has passed on the local
+// clock that beginning an effect would not be safe.
+func (a *actor) selfFenced() bool {
+	return a.config.World.NowMs() > a.renewedMs+a.config.LeaseMs*2/3
+}
+
+func (a *actor) renew(ctx context.Context) error {
+	nowMs := a.config.World.NowMs()
+	if nowMs < a.renewedMs+a.config.LeaseMs/3 {
+		return nil
+	}
+	var held []Lease
+	err := a.config.World.Await(context.WithoutCancel(ctx), "renew", func(ctx context.Context) error {
+		var err error
+		held, err = a.config.Claims.Renew(ctx, a.config.Name, []Lease{a.lease}, a.config.LeaseMs)
+		return err
+	})
+	if err != nil {
+		// The store may be back before the lease ends; until then the worker
+		// fences itself.
+		return nil
+	}
+	if len(held) == 0 {
+		return run.ErrFenced
+	}
+	a.lease, a.renewedMs = held[0], nowMs
+	return nil
+}
+
+// park stops the run for an operator when its record cannot be read or a rule
+// broke, and returns why.
+func (a *actor) park(ctx context.Context, cause error) error {
+	if !errors.Is(cause, run.ErrChain) && !errors.Is(cause, run.ErrUnknownRecord) && !errors.Is(cause, run.ErrBroken) {
+		return cause
+	}
+	head, records, err := a.config.Journal.Load(ctx, a.lease.Run, 0)
+	if err != nil || len(records) == 0 {
+		return errors.Join(cause, err)
+	}
+	last := records[len(records)-1]
+	last.Digest = head.Digest
+	record, err := run.Encode(a.lease.Run, last, last.AtMs, run.Parked{Code: "UNREADABLE", Detail: "The run's record cannot be read by this program."})
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	head.Status, head.DueMs, head.Version, head.Digest = run.StatusParked, 0, record.Seq, record.Digest
+	err = a.config.Journal.Append(ctx, Write{Head: head, From: last.Seq, Epoch: a.lease.Epoch, Records: []run.Record{record}})
+	return fmt.Errorf("parked: %w", errors.Join(cause, err))
+}

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gantry.dev/orchestrator/run"
+)
+
+// RuleSource gives the rules of an organisation that are in force now.
+type RuleSource func(ctx context.Context, organisation string) (run.Rules, error)
+
+// Engine takes commands from outside to their runs.
+type Engine struct {
+	journal Journal
+	rules   RuleSource
+}
+
+// New returns an engine over a journal.
+func New(journal Journal, rules RuleSource) *Engine { return &Engine{journal: journal, rules: rules} }
+
+// Submission is one command from outside with what commits beside it.
+type Submission struct {
+	Organisation string // of the verified caller; a run of another one is not found
+	Run          string
+	Command      run.Command
+	Payloads     []Payload
+	Receipt      *Receipt // remembered when the command is accepted; nil for none
+}
+
+// ErrTooBusy means that a run moved on more often than a command could be
+// decided again. The command may be sent once more.
+var ErrTooBusy = errors.New("the run is too busy, send the command again")
+
+// decideAttempts bounds how often a command is decided again after another
+// write came first.
+const decideAttempts = 64
+
+// Submit decides a command and records its events. It returns the state after
+// the write. Errors: *run.Refusal, ErrNotFound, ErrReplayed (the receipt holds
+// the first answer), ErrTooBusy, run.ErrBudget.
+func (e *Engine) Submit(ctx context.Context, in Submission) (*run.State, error) {
+	for range decideAttempts {
+		state, err := e.attempt(ctx, in)
+		if !errors.Is(err, run.ErrConflict) && !errors.Is(err, run.ErrGuard) {
+			return state, err
+		}
+	}
+	return nil, ErrTooBusy
+}
+
+func (e *Engine) attempt(ctx context.Context, in Submission) (*run.State, error) {
+	rules, err := e.rules(ctx, in.Organisation)
+	if err != nil {
+		return nil, err
+	}
+	state, err := e.stateFor(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	nowMs, err := e.journal.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := newDraft(state, nowMs, 0)
+	if _, err := d.add(in.Command, rules, in.Payloads); err != nil {
+		return nil, err
+	}
+	if d.empty() {
+		return state, nil
+	}
+	write := d.finish()
+	write.Receipt = in.Receipt
+	return state, e.journal.Append(ctx, write)
+}
+
+func (e *Engine) stateFor(ctx context.Context, in Submission) (*run.State, error) {
+	if _, starts := in.Command.(run.Start); starts {
+		return &run.State{ID: in.Run}, nil
+	}
+	state, err := e.State(ctx, in.Run)
+	if err != nil {
+		return nil, err
+	}
+	if state.Started.Organisation != in.Organisation {
+		return nil, fmt.Errorf("%w: run", ErrNotFound)
+	}
+	return state, nil
+}
+
+// State folds a run from its journal. Errors: ErrNotFound, run.ErrChain,
+// run.ErrUnknownRecord, run.ErrBroken.
+func (e *Engine) State(ctx context.Context, id string) (*run.State, error) {
+	_, records, err := e.journal.Load(ctx, id, 0)
+	if err != nil {
+		return nil, err
+	}
+	state := &run.State{ID: id}
+	if err := run.Replay(state, records); err != nil {
+		return nil, err
+	}
+	return state, nil
+}

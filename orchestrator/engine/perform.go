@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"context"
+
+	"gantry.dev/orchestrator/run"
+)
+
+// View is a run as the performer of its effects sees it.
+type View struct {
+	State *run.State // to be read only, and only while Prepare runs
+	NowMs int64      // database clock
+	Epoch uint64
+	Texts Texts
+}
+
+// Texts opens texts of the run by id; an erased one is absent.
+type Texts func(ctx context.Context, ids ...string) (map[string]Payload, error)
+
+// Prepared is an effect that is ready to begin.
+type Prepared struct {
+	// Command is the intent that must be recorded before Perform may begin, or
+	// the whole effect where Perform is nil. Nil for effects without intent.
+	Command  run.Command
+	Payloads []Payload
+	// Perform does the work and always reports. It must not touch the state.
+	Perform func(ctx context.Context) Performed
+}
+
+// Performed is what an effect gave.
+type Performed struct {
+	Command  run.Command
+	Payloads []Payload
+}
+
+// Performer knows how to do what runs ask for.
+type Performer interface {
+	// Prepare readies one effect. An error means that it cannot be tried now;
+	// the run tries again later.
+	Prepare(ctx context.Context, view View, effect run.Effect) (Prepared, error)
+}
+
+// report is a command on its way to the run, until its events are recorded.
+type report struct {
+	effect   string
+	command  run.Command
+	payloads []Payload
+}

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"gantry.dev/orchestrator/run"
+)
+
+// WorkerConfig is what a worker needs.
+type WorkerConfig struct {
+	Name      string // names the worker in its leases; unique per process
+	Journal   Journal
+	Claims    Claims
+	Rules     RuleSource
+	Performer Performer
+	World     World
+	Log       *slog.Logger
+	LeaseMs   int64 // how long a lease holds; renewed at a third of it
+	PollMs    int64 // how often to look for due runs when nobody rings
+	Runs      int   // runs advanced side by side
+}
+
+func (c WorkerConfig) withDefaults() WorkerConfig {
+	if c.LeaseMs == 0 {
+		c.LeaseMs = 15_000
+	}
+	if c.PollMs == 0 {
+		c.PollMs = 500
+	}
+	if c.Runs == 0 {
+		c.Runs = 64
+	}
+	return c
+}
+
+// Worker claims runs that are due and performs what they ask for.
+type Worker struct {
+	config WorkerConfig
+	bell   *Mailbox
+
+	mu     sync.Mutex
+	owned  map[string]*actor
+	closed bool
+}
+
+// NewWorker returns a worker that does nothing until Work is called.
+func NewWorker(config WorkerConfig) *Worker {
+	return &Worker{config: config.withDefaults(), bell: NewMailbox(), owned: map[string]*actor{}}
+}
+
+// Ring tells the worker that a run moved on or became due. It may be called
+// from anywhere and loses nothing but time when it is not called.
+func (w *Worker) Ring(runID string) {
+	w.mu.Lock()
+	owner := w.owned[runID]
+	w.mu.Unlock()
+	if owner != nil {
+		owner.box.Wake()
+		return
+	}
+	w.bell.Wake()
+}
+
+// Work claims and advances runs until the context is done; then it drains: it
+// claims nothing more, lets no new effect begin, waits for what is in flight
+// and gives its leases back.
+func (w *Worker) Work(ctx context.Context) error {
+	var leases sync.WaitGroup
+	for ctx.Err() == nil {
+		w.bell.drain()
+		claimed, err := w.claim(ctx)
+		if err != nil && ctx.Err() == nil {
+			w.config.Log.Warn("claiming failed", "worker", w.config.Name, "error", err)
+		}
+		for _, lease := range claimed {
+			leases.Add(1)
+			w.config.World.Go(func() {
+				defer leases.Done()
+				w.advance(ctx, lease)
+			})
+		}
+		if len(claimed) == 0 || w.free() == 0 {
+			w.config.World.Wait(ctx, w.bell, w.config.World.NowMs()+w.config.PollMs)
+		}
+	}
+	leases.Wait()
+	return nil
+}
+
+func (w *Worker) free() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.config.Runs - len(w.owned)
+}
+
+func (w *Worker) claim(ctx context.Context) (leases []Lease, err error) {
+	free := w.free()
+	if free <= 0 {
+		return nil, nil
+	}
+	err = w.config.World.Await(ctx, "claim", func(ctx context.Context) error {
+		leases, err = w.config.Claims.Claim(ctx, w.config.Name, free, w.config.LeaseMs)
+		return err
+	})
+	for _, lease := range leases {
+		w.own(lease)
+	}
+	return leases, err
+}
+
+func (w *Worker) own(lease Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.owned[lease.Run] = newActor(w.config, lease)
+}
+
+func (w *Worker) actorOf(lease Lease) *actor {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.owned[lease.Run]
+}
+
+func (w *Worker) advance(ctx context.Context, lease Lease) {
+	owner := w.actorOf(lease)
+	err := owner.drive(ctx)
+	w.mu.Lock()
+	delete(w.owned, lease.Run)
+	w.mu.Unlock()
+	log := w.config.Log.With("run", lease.Run, "epoch", lease.Epoch)
+	switch {
+	case err == nil, ctx.Err() != nil:
+	case errors.Is(err, run.ErrFenced):
+		log.Info("lease was taken over")
+		w.reportLate(ctx, owner)
+		return
+	default:
+		// The lease is kept until it ends, so that a run that cannot be advanced
+		// is tried again at its pace.
+		log.Warn("run not advanced", "error", err)
+		return
+	}
+	// The lease goes back even when the worker stops.
+	back := context.WithoutCancel(ctx)
+	if err := w.config.World.Await(back, "release", func(ctx context.Context) error {
+		return w.config.Claims.Release(ctx, w.config.Name, owner.lease)
+	}); err != nil {
+		log.Warn("lease not released", "error", err)
+	}
+	w.bell.Wake()
+}
+
+// reportLate hands on what a fenced owner's effects gave: the successor's
+// record keeps it, as the outcome of an uncertain attempt or as a late one.
+func (w *Worker) reportLate(ctx context.Context, owner *actor) {
+	engine := New(w.config.Journal, w.config.Rules)
+	for _, r := range owner.reports {
+		if _, isCall := r.command.(run.ReportCall); !isCall || owner.organisation == "" {
+			continue
+		}
+		_, err := engine.Submit(context.WithoutCancel(ctx), Submission{
+			Organisation: owner.organisation, Run: owner.lease.Run, Command: r.command, Payloads: r.payloads})
+		if err != nil && !refused(err) {
+			w.config.Log.Warn("late outcome not recorded", "run", owner.lease.Run, "error", err)
+		}
+	}
+}

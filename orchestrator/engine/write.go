@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"strconv"
+
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// draft grows into one write: decisions are applied to the state as they come,
+// so that the next one is decided on what the write will have made of the run.
+// When the write fails the state is dropped with the draft.
+type draft struct {
+	state *run.State
+	nowMs int64
+	write Write
+	last  run.Record
+}
+
+func newDraft(state *run.State, nowMs int64, epoch uint64) *draft {
+	return &draft{state: state, nowMs: nowMs,
+		write: Write{From: state.Version, Epoch: epoch},
+		last:  run.Record{Run: state.ID, Seq: state.Version, Digest: state.Head}}
+}
+
+func (d *draft) empty() bool { return len(d.write.Records) == 0 }
+
+// add decides one command and applies its events.
+func (d *draft) add(command run.Command, rules run.Rules, payloads []Payload) ([]run.Event, error) {
+	decision, refusal := run.Decide(d.state, command, run.Env{NowMs: d.nowMs, Rules: rules})
+	if refusal != nil {
+		return nil, refusal
+	}
+	for _, event := range decision.Events {
+		record, err := run.Encode(d.state.ID, d.last, d.nowMs, event)
+		if err != nil {
+			return nil, err
+		}
+		if err := run.Apply(d.state, event); err != nil {
+			return nil, err
+		}
+		d.state.Head = record.Digest
+		d.last = record
+		d.write.Records = append(d.write.Records, record)
+		d.note(event)
+	}
+	d.write.Guards = append(d.write.Guards, decision.Guards...)
+	d.write.Gates = append(d.write.Gates, decision.Gates...)
+	d.write.Budget = append(d.write.Budget, decision.Budget...)
+	d.write.Payloads = append(d.write.Payloads, payloads...)
+	return decision.Events, nil
+}
+
+// finish fills in the row of the run.
+func (d *draft) finish() Write {
+	s := d.state
+	d.write.Head = run.Head{
+		Run: s.ID, Version: s.Version, Digest: s.Head, Epoch: d.write.Epoch, Status: s.Status, DueMs: run.DueMs(s, d.nowMs),
+		Organisation: s.Started.Organisation, Root: s.Started.Root, Parent: s.Started.Parent, Conversation: s.Started.Conversation,
+		Subject: s.Started.Subject.ID, Agent: s.Started.Agent.Name, Department: s.Started.Agent.Department, Labels: s.Marking.Labels,
+	}
+	return d.write
+}
+
+// note keeps the inbox and the conversation in step with an event.
+func (d *draft) note(event run.Event) {
+	switch e := event.(type) {
+	case run.Started:
+		d.entry("message", e.Subject.ID, &e.Goal)
+		d.entry("run_started", e.Agent.Name, nil)
+	case run.ApprovalRequested:
+		d.open(e.Approval, InboxApproval, e.Approvers, e.NotAfterMs)
+	case run.ApprovalDecided:
+		if e.Complete {
+			d.close(e.Approval, InboxApproval)
+		}
+	case run.ApprovalVoided:
+		d.close(e.Approval, InboxApproval)
+	case run.QuestionAsked:
+		d.open(e.Question, InboxQuestion, e.To, e.NotAfterMs)
+	case run.QuestionAnswered:
+		d.close(e.Question, InboxQuestion)
+	case run.QuestionVoided:
+		d.close(e.Question, InboxQuestion)
+	case run.CallUncertain:
+		if e.Ask {
+			d.open(d.callItem(e.Call), InboxUncertain, d.responsible(), 0)
+		}
+	case run.UncertainResolved:
+		d.close(d.callItem(e.Call), InboxUncertain)
+	case run.CallEnded:
+		if call := d.state.Call(e.Call); call != nil && call.AskPerson {
+			d.close(d.callItem(e.Call), InboxUncertain)
+		}
+	default:
+		d.noteRun(event)
+	}
+}
+
+func (d *draft) noteRun(event run.Event) {
+	switch e := event.(type) {
+	case run.LimitReached:
+		d.open(d.state.ID+"/limit", InboxLimit, e.Approvers, 0)
+	case run.LimitRaised:
+		d.close(d.state.ID+"/limit", InboxLimit)
+	case run.Parked:
+		d.open(d.state.ID+"/parked", InboxParked, d.responsible(), 0)
+	case run.Resumed:
+		d.close(d.state.ID+"/parked", InboxParked)
+	case run.SteerAccepted:
+		d.entry("message", e.By.Principal, &e.Text)
+	case run.CancelAccepted, run.Ended:
+		d.close(d.state.ID+"/limit", InboxLimit)
+		d.close(d.state.ID+"/parked", InboxParked)
+		if ended, ok := e.(run.Ended); ok {
+			d.entry("run_ended", d.state.Started.Agent.Name, ended.Result)
+		}
+	}
+}
+
+func (d *draft) callItem(call int) string { return d.state.ID + "/call/" + strconv.Itoa(call) }
+
+func (d *draft) responsible() []policy.Approver {
+	return []policy.Approver{{Principal: d.state.Started.Contact, Why: "incident contact"},
+		{Principal: d.state.Started.Agent.Owner, Why: "agent owner"}}
+}
+
+func (d *draft) open(id string, kind InboxKind, approvers []policy.Approver, notAfterMs int64) {
+	d.write.Inbox = append(d.write.Inbox, InboxItem{ID: id, Organisation: d.state.Started.Organisation, Run: d.state.ID,
+		Kind: kind, Open: true, Approvers: approvers, NotAfterMs: notAfterMs, SinceMs: d.nowMs})
+}
+
+func (d *draft) close(id string, kind InboxKind) {
+	d.write.Inbox = append(d.write.Inbox, InboxItem{ID: id, Organisation: d.state.Started.Organisation, Run: d.state.ID, Kind: kind})
+}
+
+func (d *draft) entry(kind, author string, text *run.Text) {
+	if d.state.Started.Conversation == "" {
+		return
+	}
+	d.write.Entries = append(d.write.Entries, Entry{Organisation: d.state.Started.Organisation,
+		Conversation: d.state.Started.Conversation, Kind: kind, Run: d.state.ID, Author: author, Text: text, AtMs: d.nowMs})
+}
