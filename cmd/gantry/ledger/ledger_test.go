@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,10 +192,10 @@ func TestNeedsAToken(t *testing.T) {
 
 func TestACutReplyLeavesOneEffect(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
-	cut := true
+	var cut atomic.Bool
+	cut.Store(true)
 	c := open(t, path, func(*http.Request) {
-		if cut {
-			cut = false
+		if cut.Swap(false) {
 			panic(http.ErrAbortHandler)
 		}
 	})

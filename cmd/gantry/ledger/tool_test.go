@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,10 +60,10 @@ type secret string
 func (s secret) Secret(context.Context, string, string) (string, error) { return string(s), nil }
 
 func TestFault_E8_AKeyedToolFindsAndRepeatsACutEffectOnce(t *testing.T) {
-	cut := true
+	var cut atomic.Bool
+	cut.Store(true)
 	c := open(t, filepath.Join(t.TempDir(), "ledger.db"), func(*http.Request) {
-		if cut {
-			cut = false
+		if cut.Swap(false) {
 			panic(http.ErrAbortHandler)
 		}
 	})
