@@ -43,7 +43,7 @@ func TestFaultsNameFileLineAndCause(t *testing.T) {
 		"unclosed text":           {"// a\n@id(\"x\") permit(principal, action, resource) when { \"a };", `p.cedar:2: near column 53: literal not terminated`},
 		"bad escape":              {"@id(\"\\q\")" + permitAll, ``},
 		"two syntax slips":        {"permit(principal action, resource);\n" + "forbd(principal, action, resource);", "p.cedar:1: near column 24: exact got action want ,\np.cedar:2: near column 6: unexpected effect: forbd"},
-		"a slip hides no other":   {"permit(principal action, resource);\n@id(\"y\")\n\n" + "permit(principal, action == Action::\"nix\", resource);", "p.cedar:1: near column 24: exact got action want ,\np.cedar:2: unrecognized action `Action::\"nix\"`\np.cedar:2: unable to find an applicable action given the policy scope constraints"},
+		"a slip hides no other":   {"permit(principal action, resource);\n@id(\"y\")\n\n" + "permit(principal, action == Action::\"nix\", resource);", "p.cedar:1: near column 24: exact got action want ,\np.cedar:2: unable to find an applicable action given the policy scope constraints\np.cedar:2: unrecognized action `Action::\"nix\"`"},
 		"text after the last one": {"@id(\"x\")" + permitAll + "\nfoo", `p.cedar:2: near column 4: unexpected effect: foo`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/policy/cases"
+)
+
+// PolicySource reads what policies rest on from an organisation's directory:
+// the files of its policies, its tools and its people.
+type PolicySource func(dir string) (files []policy.File, tools []policy.ToolShape, people policy.Directory, err error)
+
+// ErrPolicy is returned by the policy commands after they printed what is
+// wrong. The program ends with exit code 1 and prints nothing more.
+var ErrPolicy = errors.New("the policies are not in order")
+
+// Policy returns the command that checks, tests and explains policies.
+func Policy(source PolicySource) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "policy",
+		Short: "Check, test and explain an organisation's policies",
+	}
+	command.AddCommand(policyCheck(source), policyTest(source), policyExplain(source), policySchema(source))
+	for _, sub := range command.Commands() {
+		sub.SilenceUsage, sub.SilenceErrors = true, true
+	}
+	return command
+}
+
+func policyCheck(source PolicySource) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check DIR",
+		Short: "Validate all policies and print every fault",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			_, err := loadPolicies(source, args[0], command.OutOrStdout())
+			return err
+		},
+	}
+}
+
+func policyTest(source PolicySource) *cobra.Command {
+	return &cobra.Command{
+		Use:   "test DIR CASES...",
+		Short: "Decide the cases in the given files and print those that come out otherwise",
+		Args:  cobra.MinimumNArgs(2),
+		RunE: func(command *cobra.Command, args []string) error {
+			out := command.OutOrStdout()
+			loaded, err := loadPolicies(source, args[0], out)
+			if err != nil {
+				return err
+			}
+			list, err := readCases(loaded, args[1:])
+			if err != nil {
+				return printFaults(out, err)
+			}
+			return runCases(out, loaded, list)
+		},
+	}
+}
+
+func policyExplain(source PolicySource) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain DIR REQUEST.json",
+		Short: "Decide one request and print which policy decided, and where it is written",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(command *cobra.Command, args []string) error {
+			out := command.OutOrStdout()
+			loaded, err := loadPolicies(source, args[0], out)
+			if err != nil {
+				return err
+			}
+			request, err := readRequest(args[1])
+			if err != nil {
+				return err
+			}
+			explain(out, loaded.set, policy.Decide(request, loaded.set, loaded.people))
+			return nil
+		},
+	}
+}
+
+func policySchema(source PolicySource) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema DIR",
+		Short: "Print the Cedar schema that the policies are validated against",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			_, tools, _, err := source(args[0])
+			if err != nil {
+				return err
+			}
+			text, err := policy.Schema(tools)
+			if err != nil {
+				return printFaults(command.OutOrStdout(), err)
+			}
+			_, err = command.OutOrStdout().Write(text)
+			return err
+		},
+	}
+}
+
+// policies is an organisation's directory as the policy commands need it.
+type policies struct {
+	set    *policy.Set
+	tools  []policy.ToolShape
+	people policy.Directory
+}
+
+// loadPolicies prints all faults, or one line that says what was read.
+func loadPolicies(source PolicySource, dir string, out io.Writer) (policies, error) {
+	files, tools, people, err := source(dir)
+	if err != nil {
+		return policies{}, err
+	}
+	set, err := policy.Parse(files, tools)
+	if err != nil {
+		return policies{}, printFaults(out, err)
+	}
+	fmt.Fprintf(out, "%d policies over %d tools, revision %s\n", len(set.Policies()), len(tools), set.Revision())
+	return policies{set: set, tools: tools, people: people}, nil
+}
+
+// printFaults prints faults one a line and returns ErrPolicy; any other error
+// is returned as it is.
+func printFaults(out io.Writer, err error) error {
+	var faults policy.Faults
+	if !errors.As(err, &faults) {
+		return err
+	}
+	for _, fault := range faults {
+		fmt.Fprintln(out, fault)
+	}
+	return ErrPolicy
+}
+
+// readCases reads all files before it reports, so that all faults are known.
+func readCases(loaded policies, names []string) ([]cases.Case, error) {
+	var (
+		list   []cases.Case
+		faults policy.Faults
+	)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		read, err := cases.Parse(policy.File{Name: name, Text: text}, loaded.tools, loaded.people)
+		var wrong policy.Faults
+		if errors.As(err, &wrong) {
+			faults = append(faults, wrong...)
+		}
+		list = append(list, read...)
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return list, nil
+}
+
+func runCases(out io.Writer, loaded policies, list []cases.Case) error {
+	failed := 0
+	for _, each := range list {
+		wrong := each.Run(loaded.set, loaded.people)
+		if len(wrong) > 0 {
+			failed++
+		}
+		for _, difference := range wrong {
+			fmt.Fprintf(out, "%s:%d: %s: %s\n", each.File, each.Line, each.Name, difference)
+		}
+	}
+	fmt.Fprintf(out, "%d cases, %d failed\n", len(list), failed)
+	if failed > 0 || len(list) == 0 { // a test of nothing proves nothing
+		return ErrPolicy
+	}
+	return nil
+}
+
+// readRequest reads a policy.Request as JSON and refuses fields it does not
+// know: a misspelt one would be judged as absent.
+func readRequest(name string) (policy.Request, error) {
+	var request policy.Request
+	file, err := os.Open(name)
+	if err != nil {
+		return request, err
+	}
+	defer func() { _ = file.Close() }() // only read
+	decoder := json.NewDecoder(file)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&request); err != nil {
+		return request, fmt.Errorf("%s: %w", name, err)
+	}
+	return request, nil
+}
+
+func explain(out io.Writer, set *policy.Set, verdict policy.Verdict) {
+	fmt.Fprintln(out, verdict.Answer)
+	if verdict.Would != "" {
+		fmt.Fprintf(out, "  would have been %s\n", verdict.Would)
+	}
+	for _, reason := range verdict.Reasons {
+		place := "a rule of Gantry"
+		if file, line, found := set.Source(reason.Policy); found {
+			place = fmt.Sprintf("%s:%d", file, line)
+		}
+		fmt.Fprintf(out, "  because %s (%s): %s\n", reason.Policy, place, reason.Text)
+	}
+	for _, approver := range verdict.Approvers {
+		who := approver.Principal
+		if approver.Role != "" {
+			who = "role:" + approver.Role
+		}
+		fmt.Fprintf(out, "  decided by %s (%s), %d needed\n", who, approver.Why, max(approver.Quorum, 1))
+	}
+	if verdict.ExpiresMs > 0 {
+		fmt.Fprintf(out, "  open for %d ms\n", verdict.ExpiresMs)
+	}
+}
