@@ -67,3 +67,87 @@ func TestNarrowerNeverAllowsMore(t *testing.T) {
 		require.Equal(t, byA && byB, both, "the meet allows exactly what both allow")
 	})
 }
+
+func TestTheZeroAuthorityAllowsNothing(t *testing.T) {
+	var denied *policy.Denied
+	require.ErrorAs(t, policy.Authority{}.AllowsTool("a.x", "", policy.ImpactRead), &denied)
+	require.Equal(t, policy.ToolNotGranted, denied.Code)
+	rapid.Check(t, func(t *rapid.T) {
+		require.True(t, policy.Authority{}.Below(draw(t, "any")))
+		require.Equal(t, policy.Authority{}, policy.Meet(draw(t, "other"), policy.Authority{}))
+	})
+}
+
+func TestWhyAToolIsDenied(t *testing.T) {
+	authority := granting(t, `[{"path":"/a","enum":["1"]}]`)
+	grant := authority.Tools["a.x"]
+	grant.Impact = policy.Draft
+	authority.Tools["a.x"] = grant
+	for name, test := range map[string]struct {
+		tool, revision string
+		impact         policy.Impact
+		args           string
+		want           string
+	}{
+		"allowed":              {"a.x", "r1", policy.Draft, `{"a":1}`, ""},
+		"less is allowed":      {"a.x", "r1", policy.ImpactRead, `{"a":1}`, ""},
+		"another tool":         {"a.y", "r1", policy.ImpactRead, `{}`, "the authority denies this call: TOOL_NOT_GRANTED a.y"},
+		"another definition":   {"a.x", "r2", policy.ImpactRead, `{}`, "the authority denies this call: TOOL_CHANGED a.x"},
+		"higher impact":        {"a.x", "r1", policy.Reversible, `{}`, "the authority denies this call: IMPACT_TOO_HIGH a.x"},
+		"unset is the highest": {"a.x", "r1", policy.ImpactUnset, `{}`, "the authority denies this call: IMPACT_TOO_HIGH a.x"},
+		"argument":             {"a.x", "r1", policy.Draft, `{"a":"SECRET"}`, `the authority denies this call: ARGUMENTS_DENIED a.x at "/a"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := authority.AllowsCall(test.tool, test.revision, test.impact, []byte(test.args))
+			if test.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, test.want)
+		})
+	}
+}
+
+// Each dimension alone must be able to make an authority narrower.
+func TestEveryDimensionCounts(t *testing.T) {
+	wide := policy.Authority{
+		Tools:  map[string]policy.ToolGrant{"a.x": {Revision: "r1", Impact: policy.Reversible, Calls: 2}},
+		Labels: policy.NewLabels("hr", "pay"), ReadSpaces: []string{"p", "q"}, WriteSpaces: []string{"p", "q"}, Models: []string{"m", "n"},
+		MicroUSD: 2, Tokens: 2, DeadlineMs: 2, Turns: 2, Depth: 2, FanOut: 2, RunsAtOnce: 2, CallsAtOnce: 2, Stage: policy.Approve,
+	}
+	grant := func(revision string, impact policy.Impact, calls int) func(*policy.Authority) {
+		return func(a *policy.Authority) {
+			a.Tools = map[string]policy.ToolGrant{"a.x": {Revision: revision, Impact: impact, Calls: calls}}
+		}
+	}
+	for name, narrow := range map[string]func(*policy.Authority){
+		"tools":       func(a *policy.Authority) { a.Tools = nil },
+		"impact":      grant("r1", policy.Draft, 2),
+		"calls":       grant("r1", policy.Reversible, 1),
+		"labels":      func(a *policy.Authority) { a.Labels = policy.NewLabels("hr") },
+		"readSpaces":  func(a *policy.Authority) { a.ReadSpaces = []string{"q"} },
+		"writeSpaces": func(a *policy.Authority) { a.WriteSpaces = []string{"q"} },
+		"models":      func(a *policy.Authority) { a.Models = []string{"n"} },
+		"microUsd":    func(a *policy.Authority) { a.MicroUSD = 1 },
+		"tokens":      func(a *policy.Authority) { a.Tokens = 1 },
+		"deadline":    func(a *policy.Authority) { a.DeadlineMs = 1 },
+		"turns":       func(a *policy.Authority) { a.Turns = 1 },
+		"depth":       func(a *policy.Authority) { a.Depth = 1 },
+		"fanOut":      func(a *policy.Authority) { a.FanOut = 1 },
+		"runsAtOnce":  func(a *policy.Authority) { a.RunsAtOnce = 1 },
+		"callsAtOnce": func(a *policy.Authority) { a.CallsAtOnce = 1 },
+		"stage":       func(a *policy.Authority) { a.Stage = policy.Constrain },
+	} {
+		t.Run(name, func(t *testing.T) {
+			narrower := wide
+			narrow(&narrower)
+			require.True(t, narrower.Below(wide))
+			require.False(t, wide.Below(narrower))
+			require.Equal(t, narrower.Normal(), policy.Meet(wide, narrower))
+		})
+	}
+	other := wide
+	grant("r2", policy.Reversible, 2)(&other)
+	require.False(t, wide.Below(other) || other.Below(wide))
+	require.Empty(t, policy.Meet(wide, other).Tools, "two definitions of a tool meet in no grant")
+}

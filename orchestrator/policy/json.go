@@ -66,25 +66,21 @@ func resolvePointer(document []byte, pointer string) ([]byte, bool) {
 	return document, true
 }
 
+// member returns one field of an object or element of an array.
 func member(value []byte, token string) ([]byte, bool) {
-	switch value[0] {
-	case '{':
+	if value[0] == '{' {
 		var object map[string]json.RawMessage
-		if json.Unmarshal(value, &object) != nil {
-			return nil, false
-		}
+		err := json.Unmarshal(value, &object)
 		field, found := object[token]
-		return field, found
-	case '[':
-		var array []json.RawMessage
-		index, err := strconv.Atoi(token)
-		if err != nil || strconv.Itoa(index) != token || json.Unmarshal(value, &array) != nil {
-			return nil, false
-		}
-		if index < 0 || index >= len(array) {
-			return nil, false
-		}
-		return array[index], true
+		return field, err == nil && found
 	}
-	return nil, false
+	var array []json.RawMessage
+	index, err := strconv.Atoi(token)
+	if err != nil || strconv.Itoa(index) != token || json.Unmarshal(value, &array) != nil {
+		return nil, false
+	}
+	if index < 0 || index >= len(array) {
+		return nil, false
+	}
+	return array[index], true
 }
