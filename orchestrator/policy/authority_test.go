@@ -108,6 +108,21 @@ func TestWhyAToolIsDenied(t *testing.T) {
 	}
 }
 
+func TestAGrantOfNoCallsIsNone(t *testing.T) {
+	for _, grant := range []policy.ToolGrant{
+		{Revision: "r1", Impact: policy.Draft, Calls: 0},
+		{Revision: "r1", Impact: policy.Draft, Calls: -1},
+		{Revision: "r1", Impact: policy.ImpactUnset, Calls: 1},
+		{Revision: "r1", Impact: 9, Calls: 1},
+	} {
+		authority := policy.Authority{Tools: map[string]policy.ToolGrant{"a.x": grant}}
+		require.Error(t, authority.AllowsTool("a.x", "r1", policy.ImpactRead))
+		require.Empty(t, authority.Normal().Tools)
+		allowed, _ := grant.Allows([]byte(`{}`))
+		require.False(t, allowed)
+	}
+}
+
 // Each dimension alone must be able to make an authority narrower.
 func TestEveryDimensionCounts(t *testing.T) {
 	wide := policy.Authority{

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"testing"
 
+	"github.com/cedar-policy/cedar-go"
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/orchestrator/policy"
@@ -138,6 +139,9 @@ func FuzzParse(f *testing.F) {
 			require.NotEmpty(t, faults)
 			return
 		}
+		whole, err := cedar.NewPolicyListFromBytes("p.cedar", text)
+		require.NoError(t, err, "what is read piece by piece reads as a whole")
+		require.Len(t, set.Policies(), len(whole))
 		policy.Decide(adjustment(c), set, c.dir)
 	})
 }
