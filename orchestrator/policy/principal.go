@@ -1,6 +1,18 @@
 // Package policy says who may do what and who may see what. It is pure: it
 // reads no clock, no file and no network, so every verdict can be computed
 // again from the same inputs.
+//
+// An Authority is what a run may do at most; Meet makes a child's from its
+// parent's. Decide gives the Verdict on one call: what the organisation's Cedar
+// policies say (Parse, Set), made stricter by rules that no policy can loosen.
+// Entitled and Settled say who may decide a held call and when enough have.
+// Marking is what travels with a text: why it is secret and how far to trust it.
+//
+// The schema is Gantry's own (Schema); an organisation writes only policies. The
+// principal is the agent that calls, with its subject as attributes; the action
+// is the tool, in the group of its impact; the resource is what the call is
+// about; the context holds the facts that the tool declares, what influenced the
+// arguments, cost, stage and time. docs/policy.md has the whole shape.
 package policy
 
 import (
