@@ -1,0 +1,276 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// The tools that the offline model knows, and how far it goes with them.
+const (
+	listTool    = "files.list"
+	readTool    = "files.read"
+	searchTool  = "files.search"
+	searchLimit = 50
+	queryBytes  = 400
+	readFiles   = 4 // files that are read
+	listRounds  = 3 // turns of listing folders
+	listFolders = 8 // folders in one such turn
+	quotes      = 3 // passages of an answer
+)
+
+const selfDescription = "I am an offline search assistant, not a language model: I find passages and quote them, I do not reason about them."
+
+// Offline is a provider without a key, a network or a language model. It
+// searches and reads by the file tools that the run offers it, and answers by
+// quoting what it found, with file and lines. It says so, and when it found
+// nothing it says that.
+type Offline struct{}
+
+var _ Provider = (*Offline)(nil)
+
+// NewOffline returns the offline model.
+func NewOffline() *Offline { return &Offline{} }
+
+// Take proposes the next search, listing or reading, or gives the answer. It
+// fails only when ctx has ended. Usage is estimated.
+func (o *Offline) Take(ctx context.Context, request Request, deltas func(text string)) (Answer, error) {
+	if ctx.Err() != nil {
+		return Answer{}, ended(ctx)
+	}
+	answer := newLookup(request).next()
+	answer.Model = "offline"
+	return give(request, answer, deltas), nil
+}
+
+// lookup is what the prompt tells about the search so far.
+type lookup struct {
+	request  Request
+	keywords []string
+	offered  map[string]bool
+	asked    map[string]int  // calls by tool
+	paths    map[string]bool // listed or read already
+	rounds   int             // turns with listings
+	entries  []listed
+	matches  []matched
+	readings []reading
+}
+
+type listed struct {
+	Path string `json:"path"`
+	Kind string `json:"kind"`
+}
+
+type matched struct {
+	Path string `json:"path"`
+	Line int    `json:"line"`
+	Text string `json:"text"`
+}
+
+type reading struct {
+	Path string `json:"path"`
+	Text string `json:"text"`
+}
+
+func newLookup(request Request) *lookup {
+	l := &lookup{request: request, offered: map[string]bool{}, asked: map[string]int{}, paths: map[string]bool{}}
+	for _, spec := range request.Tools {
+		l.offered[spec.Name] = true
+	}
+	calls := map[string]Call{}
+	var question []string
+	for _, message := range request.Messages {
+		switch message.Role {
+		case User:
+			question = append(question, message.Text)
+		case Assistant:
+			l.proposed(message.Calls, calls)
+		case ToolReply:
+			l.reply(calls[message.CallID].Name, Unwrap(message.Text))
+		case System:
+		}
+	}
+	l.keywords = keywordsOf(strings.Join(question, "\n"))
+	return l
+}
+
+func (l *lookup) proposed(made []Call, calls map[string]Call) {
+	listing := false
+	for _, call := range made {
+		calls[call.ID] = call
+		l.asked[call.Name]++
+		listing = listing || call.Name == listTool
+		var arguments struct {
+			Path string `json:"path"`
+		}
+		if json.Unmarshal(call.Arguments, &arguments) == nil && call.Name != searchTool {
+			l.paths[arguments.Path] = true
+		}
+	}
+	if listing {
+		l.rounds++
+	}
+}
+
+// reply keeps what a tool found. A failed call found nothing.
+func (l *lookup) reply(tool, text string) {
+	switch tool {
+	case listTool:
+		var found struct{ Entries []listed }
+		if json.Unmarshal([]byte(text), &found) == nil {
+			l.entries = append(l.entries, found.Entries...)
+		}
+	case searchTool:
+		var found struct{ Matches []matched }
+		if json.Unmarshal([]byte(text), &found) == nil {
+			l.matches = append(l.matches, found.Matches...)
+		}
+	case readTool:
+		var found reading
+		if json.Unmarshal([]byte(text), &found) == nil && found.Path != "" {
+			l.readings = append(l.readings, found)
+		}
+	}
+}
+
+// next is the whole plan: search or list, read the best files, answer.
+func (l *lookup) next() Answer {
+	switch {
+	case !l.offered[searchTool] && (!l.offered[listTool] || !l.offered[readTool]):
+		return said(selfDescription + "\n\nI have been given no tool to search with, so I cannot answer.")
+	case len(l.keywords) == 0:
+		return said(selfDescription + "\n\nPlease name what I should look for: I found no word to search by in your message.")
+	case l.offered[searchTool] && l.asked[searchTool] == 0:
+		return calls(searchTool, map[string]any{"query": l.query(), "limit": searchLimit})
+	}
+	if folders := l.folders(); len(folders) > 0 {
+		return calls(listTool, folders...)
+	}
+	if files := l.files(); len(files) > 0 {
+		return calls(readTool, files...)
+	}
+	return said(l.report())
+}
+
+func (l *lookup) query() string {
+	query := ""
+	for _, word := range l.keywords {
+		if len(query)+1+len(word) > queryBytes {
+			break
+		}
+		query = strings.TrimSpace(query + " " + word)
+	}
+	return query
+}
+
+// folders returns what to list next where there is nothing to search with.
+func (l *lookup) folders() []map[string]any {
+	if l.offered[searchTool] || l.asked[readTool] > 0 || l.rounds >= listRounds {
+		return nil
+	}
+	if l.rounds == 0 {
+		return []map[string]any{{}}
+	}
+	var next []map[string]any
+	for _, entry := range l.entries {
+		if entry.Kind == "folder" && !l.paths[entry.Path] && len(next) < listFolders {
+			next = append(next, map[string]any{"path": entry.Path})
+		}
+	}
+	return next
+}
+
+// files returns the best files to read, once.
+func (l *lookup) files() []map[string]any {
+	if !l.offered[readTool] || l.asked[readTool] > 0 {
+		return nil
+	}
+	scores := map[string]int{}
+	for _, entry := range l.entries {
+		if entry.Kind == "file" {
+			scores[entry.Path] = len(l.hits(path.Base(entry.Path)))
+		}
+	}
+	words := map[string]map[string]bool{}
+	for _, match := range l.matches {
+		if match.Path == "" {
+			continue
+		}
+		if words[match.Path] == nil {
+			words[match.Path] = map[string]bool{}
+		}
+		for _, word := range l.hits(match.Text + " " + path.Base(match.Path)) {
+			words[match.Path][word] = true
+		}
+		// A file with all words counts most, then one with many lines of some.
+		scores[match.Path] = 1000*len(words[match.Path]) + min(scores[match.Path]%1000+1, 999)
+	}
+	best := make([]string, 0, len(scores))
+	for name := range scores {
+		best = append(best, name)
+	}
+	slices.SortFunc(best, func(a, b string) int {
+		return cmp.Or(cmp.Compare(scores[b], scores[a]), strings.Compare(a, b))
+	})
+	var next []map[string]any
+	for _, name := range best[:min(len(best), readFiles)] {
+		next = append(next, map[string]any{"path": name})
+	}
+	return next
+}
+
+func (l *lookup) hits(text string) []string { return hits(l.keywords, text) }
+
+// report quotes the best passages that fit into the answer.
+func (l *lookup) report() string {
+	var found []passage
+	seen := map[string]bool{}
+	for _, r := range l.readings {
+		found = append(found, passagesOf(r)...)
+		seen[r.Path] = true
+	}
+	for _, m := range l.matches {
+		if !seen[m.Path] && m.Path != "" {
+			found = append(found, passage{path: m.Path, first: m.Line, last: m.Line, lines: []string{m.Text}})
+		}
+	}
+	var out strings.Builder
+	out.WriteString(selfDescription + "\n")
+	const closing = "\nWhether this answers your question is for you to judge.\n"
+	room := int(l.request.MaxTokens)*bytesPerToken - out.Len() - len(closing)
+	shown := 0
+	for _, p := range best(l.keywords, found) {
+		quoted := p.quoted()
+		if l.request.MaxTokens > 0 && len(quoted) > room {
+			continue
+		}
+		out.WriteString(quoted)
+		room -= len(quoted)
+		if shown++; shown == quotes {
+			break
+		}
+	}
+	if shown == 0 {
+		return fmt.Sprintf("%s\n\nI found nothing about this in the files that I may search. I looked for: %s.\n", selfDescription, l.query())
+	}
+	out.WriteString(closing)
+	return out.String()
+}
+
+func said(text string) Answer { return Answer{Finish: FinishStop, Text: text} }
+
+func calls(tool string, arguments ...map[string]any) Answer {
+	answer := Answer{Finish: FinishCalls}
+	for _, a := range arguments {
+		raw, err := json.Marshal(a)
+		if err != nil {
+			continue // maps of strings and numbers always marshal
+		}
+		answer.Calls = append(answer.Calls, Proposed{Name: tool, Arguments: raw})
+	}
+	return answer
+}
