@@ -45,6 +45,8 @@ func office(t *testing.T) (dir string, box *tool.Box) {
 		{Prefix: "hr", Labels: policy.NewLabels("hr"), Integrity: policy.Trusted},
 		{Prefix: "hr/public", Integrity: policy.Trusted},
 		{Prefix: "inbox/", Integrity: policy.Untrusted},
+		{Prefix: "short"},
+		{Prefix: "short.md"},
 	}, "person:ada", "ops@example.org")
 	require.NoError(t, err)
 	box, err = tool.NewBox(tools...)
@@ -115,13 +117,15 @@ func TestFilesForbiddenLooksLikeAbsent(t *testing.T) {
 	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "public", "out.txt")))
 	require.NoError(t, os.Symlink("../hr/salaries.md", filepath.Join(dir, "public", "alias.md")))
 	require.NoError(t, os.Symlink("../hr", filepath.Join(dir, "public", "people")))
+	require.NoError(t, os.Symlink("hr", filepath.Join(dir, "short")))
+	require.NoError(t, os.Symlink("hr/salaries.md", filepath.Join(dir, "short.md")))
 
 	absent := call(t, box, everyone, "files.read", arguments{"path": "public/nothing.md"})
 	require.True(t, absent.Failed)
 	require.Contains(t, string(absent.Content), `"NOT_FOUND"`)
 	for _, subject := range []policy.Principal{everyone, hrPerson} {
 		for _, name := range []string{
-			"unmarked/notes.md", "public/out.txt", "public/alias.md", "public/people/salaries.md", "public/.env",
+			"unmarked/notes.md", "public/out.txt", "public/alias.md", "public/people/salaries.md", "public/.env", "short/salaries.md", "short.md",
 			"public", "../secret.txt", "public/../hr/salaries.md", "/etc/passwd", "hr//salaries.md", "./hr/salaries.md", "", ".", `public\handbook.md`, "public/handbook.md/",
 			"PUBLIC/handbook.md", "public/\x00",
 		} {
@@ -133,7 +137,7 @@ func TestFilesForbiddenLooksLikeAbsent(t *testing.T) {
 	for _, name := range []string{"hr/salaries.md", "hr/nothing.md", "hr"} {
 		require.Equal(t, absent, call(t, box, everyone, "files.read", arguments{"path": name}), name)
 	}
-	for _, name := range []string{"hr", "unmarked", "nothing", "public/people", "public/handbook.md"} {
+	for _, name := range []string{"hr", "unmarked", "nothing", "public/people", "short", "public/handbook.md"} {
 		require.Equal(t, absent, call(t, box, everyone, "files.list", arguments{"path": name}), name)
 		require.Equal(t, absent, call(t, box, everyone, "files.search", arguments{"path": name, "query": "refund"}), name)
 	}

@@ -91,11 +91,9 @@ func guard(ctx context.Context, d Definition, call func(context.Context) reply) 
 	var calls conc.WaitGroup       // never waited for: see Invoke
 	calls.Go(func() {
 		answer := reply{err: &Failure{Uncertain: above(d), Code: FailedPanic, Detail: "the adapter broke"}}
-		defer func() {
-			// The panic's value may quote arguments, so it goes nowhere.
-			_ = recover()
-			replies <- answer
-		}()
+		// A panic is caught and kept by calls. Its value may quote arguments, so
+		// it goes no further.
+		defer func() { replies <- answer }()
 		answer = call(ctx)
 	})
 	select {
