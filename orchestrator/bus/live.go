@@ -1,0 +1,112 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// wordsKept is how many pieces of text wait for one reader before further ones
+// are dropped for it.
+const wordsKept = 64
+
+// signals are the readers who want to know that an inbox changed.
+type signals map[string]map[chan struct{}]bool
+
+func (s signals) signal(organisations []string) {
+	for _, organisation := range organisations {
+		for reader := range s[organisation] {
+			select {
+			case reader <- struct{}{}:
+			default: // one signal waits already and says the same
+			}
+		}
+	}
+}
+
+func (s signals) signalAll() {
+	for organisation := range s {
+		s.signal([]string{organisation})
+	}
+}
+
+// Inbox signals that an organisation's inbox may have changed. Signals that
+// nobody took yet are one. The channel is closed when the context ends.
+func (h *Hub) Inbox(ctx context.Context, organisation string) (<-chan struct{}, error) {
+	return watch(ctx, h, h.boxes, organisation, 1)
+}
+
+// TextDelta is a piece of the text of a turn in progress. It is shown while it
+// is fresh and never kept; what counts is the finished text in the journal.
+type TextDelta struct {
+	Run     string `json:"run"`
+	Turn    int    `json:"turn"`
+	Attempt int    `json:"attempt"`
+	Part    int    `json:"part"` // from 1 in its attempt: a jump shows that pieces were lost
+	Text    string `json:"text"`
+}
+
+type texts map[string]map[chan TextDelta]bool
+
+// TurnText gives the pieces of text of a run's turns from now on. A reader
+// that does not keep up misses pieces. The channel is closed when the context
+// ends.
+func (h *Hub) TurnText(ctx context.Context, run string) (<-chan TextDelta, error) {
+	return watch(ctx, h, h.texts, run, wordsKept)
+}
+
+func (h *Hub) offerText(delta TextDelta) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for reader := range h.texts[delta.Run] {
+		select {
+		case reader <- delta:
+		default:
+		}
+	}
+}
+
+// watch adds a reader to a set until its context ends or the hub is closed.
+func watch[T any](ctx context.Context, h *Hub, all map[string]map[chan T]bool, key string, room int) (<-chan T, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, ErrClosed
+	}
+	reader := make(chan T, room)
+	if all[key] == nil {
+		all[key] = map[chan T]bool{}
+	}
+	all[key][reader] = true
+	h.serial++
+	serial := h.serial
+	ctx, cancel := context.WithCancelCause(ctx)
+	h.stops[serial] = cancel
+	context.AfterFunc(ctx, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.stops, serial)
+		delete(all[key], reader)
+		if len(all[key]) == 0 {
+			delete(all, key)
+		}
+		close(reader)
+	})
+	return reader, nil
+}
+
+// TellText tells a piece of text to every process.
+func (b *Bus) TellText(ctx context.Context, delta TextDelta) error {
+	body, err := json.Marshal(delta)
+	if err != nil {
+		return err
+	}
+	id := fmt.Sprintf("%s:%d:%d:%d", delta.Run, delta.Turn, delta.Attempt, delta.Part)
+	return b.Publish(ctx, TopicText, Message{ID: id, Body: body})
+}
+
+func readText(m Message) (TextDelta, error) {
+	var delta TextDelta
+	err := json.Unmarshal(m.Body, &delta)
+	return delta, err
+}
