@@ -102,7 +102,7 @@ func TestFault_D7_ArgumentsThatBreakTheContractAreRefusedPrecisely(t *testing.T)
 	box := newBox(t, refund())
 	for _, c := range []struct{ name, raw, code, says string }{
 		{"no object", `[]`, tool.RefusedInvalid, "the arguments must be of type object, is array"},
-		{"required", `{"invoice":"INV-1"}`, tool.RefusedInvalid, "the arguments lacks the required amountCents"},
+		{"required", `{"invoice":"INV-1"}`, tool.RefusedInvalid, "the arguments must have the required amountCents"},
 		{"type", `{"invoice":"INV-1","amountCents":"1"}`, tool.RefusedInvalid, `"/amountCents" must be of type integer, is string`},
 		{"fraction", `{"invoice":"INV-1","amountCents":1.5}`, tool.RefusedInvalid, `"/amountCents" must be of type integer, is number`},
 		{"range", `{"invoice":"INV-1","amountCents":0}`, tool.RefusedInvalid, `"/amountCents" must be at least 1`},

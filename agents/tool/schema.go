@@ -125,7 +125,7 @@ func complaint(of jsonschema.ErrorKind) string {
 	case *kind.Type:
 		return fmt.Sprintf("must be of type %s, is %s", listed(of.Want), of.Got)
 	case *kind.Required:
-		return "lacks the required " + listed(of.Missing)
+		return "must have the required " + listed(of.Missing)
 	case *kind.Enum:
 		return "must be one of " + jsonText(of.Want)
 	case *kind.Const:

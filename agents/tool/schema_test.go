@@ -8,66 +8,68 @@ import (
 	"gantry.dev/agents/tool"
 )
 
+var closedCases = []struct {
+	name, schema string
+	good, bad    []string
+}{
+	{
+		"nothing declared", `{"type":"object"}`,
+		[]string{`{}`},
+		[]string{`{"a":1}`},
+	},
+	{
+		"explicitly open", `{"type":"object","additionalProperties":true}`,
+		[]string{`{"a":{"b":1}}`}, nil,
+	},
+	{
+		"open with a type", `{"type":"object","additionalProperties":{"type":"object","properties":{"x":{}}}}`,
+		[]string{`{"a":{"x":1}}`},
+		[]string{`{"a":1}`, `{"a":{"y":1}}`},
+	},
+	{
+		"parts of one place add up", `{"properties":{"a":{}},"allOf":[{"properties":{"b":{}}},{"$ref":"#/$defs/c"}],"$defs":{"c":{"properties":{"c":{"properties":{"d":{}}}}}}}`,
+		[]string{`{"a":1,"b":1,"c":{"d":1}}`},
+		[]string{`{"x":1}`, `{"c":{"x":1}}`},
+	},
+	{
+		"alternatives", `{"oneOf":[{"required":["a"],"properties":{"a":{}}},{"required":["b"],"properties":{"b":{}}}]}`,
+		[]string{`{"a":1}`, `{"b":1}`},
+		[]string{`{"a":1,"x":1}`, `{}`},
+	},
+	{
+		"conditions", `{"properties":{"a":{}},"if":{"properties":{"a":{"const":1}},"required":["a"]},"then":{"properties":{"b":{}}}}`,
+		[]string{`{"a":1,"b":2}`, `{"a":2}`},
+		[]string{`{"a":2,"b":2}`, `{"a":1,"c":1}`},
+	},
+	{
+		"a condition is not sharpened", `{"properties":{"a":{"additionalProperties":true}},"not":{"required":["a"],"properties":{"a":{"required":["b"],"properties":{"b":{"const":1}}}}}}`,
+		[]string{`{"a":{"b":2}}`},
+		[]string{`{"a":{"b":1}}`, `{"a":{"b":1,"z":1}}`},
+	},
+	{
+		"in lists", `{"properties":{"l":{"items":{"properties":{"a":{}}},"prefixItems":[{"properties":{"p":{}}}]}}}`,
+		[]string{`{"l":[{"p":1},{"a":1}]}`},
+		[]string{`{"l":[{"x":1}]}`, `{"l":[{"p":1},{"p":1}]}`},
+	},
+	{
+		"true declares no keys", `{"properties":{"a":true,"b":{}}}`,
+		[]string{`{"a":1,"b":[1]}`, `{"a":{}}`},
+		[]string{`{"a":{"x":1}}`, `{"b":{"x":1}}`},
+	},
+	{
+		"by pattern", `{"patternProperties":{"^x-":{"type":"integer"}}}`,
+		[]string{`{"x-a":1}`},
+		[]string{`{"y":1}`, `{"x-a":"1"}`},
+	},
+	{
+		"a tree", `{"$ref":"#/$defs/node","$defs":{"node":{"properties":{"kids":{"items":{"$ref":"#/$defs/node"}}}}}}`,
+		[]string{`{"kids":[{"kids":[]}]}`},
+		[]string{`{"kids":[{"kids":[{"x":1}]}]}`},
+	},
+}
+
 func TestSchemasAreClosed(t *testing.T) {
-	for _, c := range []struct {
-		name, schema string
-		good, bad    []string
-	}{
-		{
-			"nothing declared", `{"type":"object"}`,
-			[]string{`{}`},
-			[]string{`{"a":1}`},
-		},
-		{
-			"explicitly open", `{"type":"object","additionalProperties":true}`,
-			[]string{`{"a":{"b":1}}`}, nil,
-		},
-		{
-			"open with a type", `{"type":"object","additionalProperties":{"type":"object","properties":{"x":{}}}}`,
-			[]string{`{"a":{"x":1}}`},
-			[]string{`{"a":1}`, `{"a":{"y":1}}`},
-		},
-		{
-			"parts of one place add up", `{"properties":{"a":{}},"allOf":[{"properties":{"b":{}}},{"$ref":"#/$defs/c"}],"$defs":{"c":{"properties":{"c":{"properties":{"d":{}}}}}}}`,
-			[]string{`{"a":1,"b":1,"c":{"d":1}}`},
-			[]string{`{"x":1}`, `{"c":{"x":1}}`},
-		},
-		{
-			"alternatives", `{"oneOf":[{"required":["a"],"properties":{"a":{}}},{"required":["b"],"properties":{"b":{}}}]}`,
-			[]string{`{"a":1}`, `{"b":1}`},
-			[]string{`{"a":1,"x":1}`, `{}`},
-		},
-		{
-			"conditions", `{"properties":{"a":{}},"if":{"properties":{"a":{"const":1}},"required":["a"]},"then":{"properties":{"b":{}}}}`,
-			[]string{`{"a":1,"b":2}`, `{"a":2}`},
-			[]string{`{"a":2,"b":2}`, `{"a":1,"c":1}`},
-		},
-		{
-			"a condition is not sharpened", `{"properties":{"a":{"additionalProperties":true}},"not":{"required":["a"],"properties":{"a":{"required":["b"],"properties":{"b":{"const":1}}}}}}`,
-			[]string{`{"a":{"b":2}}`},
-			[]string{`{"a":{"b":1}}`, `{"a":{"b":1,"z":1}}`},
-		},
-		{
-			"in lists", `{"properties":{"l":{"items":{"properties":{"a":{}}},"prefixItems":[{"properties":{"p":{}}}]}}}`,
-			[]string{`{"l":[{"p":1},{"a":1}]}`},
-			[]string{`{"l":[{"x":1}]}`, `{"l":[{"p":1},{"p":1}]}`},
-		},
-		{
-			"true declares no keys", `{"properties":{"a":true,"b":{}}}`,
-			[]string{`{"a":1,"b":[1]}`, `{"a":{}}`},
-			[]string{`{"a":{"x":1}}`, `{"b":{"x":1}}`},
-		},
-		{
-			"by pattern", `{"patternProperties":{"^x-":{"type":"integer"}}}`,
-			[]string{`{"x-a":1}`},
-			[]string{`{"y":1}`, `{"x-a":"1"}`},
-		},
-		{
-			"a tree", `{"$ref":"#/$defs/node","$defs":{"node":{"properties":{"kids":{"items":{"$ref":"#/$defs/node"}}}}}}`,
-			[]string{`{"kids":[{"kids":[]}]}`},
-			[]string{`{"kids":[{"kids":[{"x":1}]}]}`},
-		},
-	} {
+	for _, c := range closedCases {
 		t.Run(c.name, func(t *testing.T) {
 			schema, err := tool.CompileSchema([]byte(c.schema))
 			require.NoError(t, err)
