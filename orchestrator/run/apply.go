@@ -13,8 +13,11 @@ var ErrBroken = errors.New("event does not fit the run")
 // gives; for anything else it returns ErrBroken, and the caller drops the state.
 func Apply(s *State, event Event) error {
 	from := s.Status
-	if s.Version == 0 && event.Kind() != KindStarted {
+	switch {
+	case s.Version == 0 && event.Kind() != KindStarted:
 		return fmt.Errorf("%w: %s before started", ErrBroken, event.Kind())
+	case s.Ended != nil && event.Kind() != KindLateOutcome && event.Kind() != KindUncertainResolved:
+		return fmt.Errorf("%w: %s after the end", ErrBroken, event.Kind())
 	}
 	if err := s.fold(event); err != nil {
 		return err
@@ -100,6 +103,9 @@ func (s *State) foldTurn(event Event) error {
 		}
 		turn.Phase, turn.Cause = TurnRetry, e.Cause
 		turn.RetryAtMs, turn.Retryable = e.RetryAtMs, e.Retryable
+		if e.Cause == Interrupted {
+			turn.Forgiven++
+		}
 	}
 	return nil
 }
@@ -115,9 +121,11 @@ func (s *State) beginTurn(e TurnStarted) error {
 	case last != nil && last.Phase == TurnInFlight:
 		return fmt.Errorf("%w: two turns in flight", ErrBroken)
 	case last != nil && last.Phase == TurnRetry:
-		if e.Turn != last.Number {
+		if e.Turn != last.Number || e.Attempt != last.Attempt+1 {
 			return fmt.Errorf("%w: turn %d retried as %d", ErrBroken, last.Number, e.Turn)
 		}
+	case e.Turn != len(s.Turns)+1 || e.Attempt != 1:
+		return fmt.Errorf("%w: turn %d after %d", ErrBroken, e.Turn, len(s.Turns))
 	default:
 		s.Turns = append(s.Turns, Turn{Number: e.Turn})
 		last = s.LastTurn()
@@ -158,7 +166,7 @@ func (s *State) raise(e LimitRaised) {
 	switch e.Limit {
 	case LimitModel:
 		if turn := s.LastTurn(); turn != nil && turn.Phase == TurnRetry {
-			turn.Attempt, turn.Retryable, turn.RetryAtMs = 0, true, 0
+			turn.Forgiven, turn.Retryable, turn.RetryAtMs = turn.Attempt, true, 0
 		}
 	case LimitNoProgress:
 		clear(s.repeats)

@@ -1,6 +1,10 @@
 package run
 
-import "fmt"
+import (
+	"fmt"
+
+	"gantry.dev/orchestrator/policy"
+)
 
 func (s *State) foldCall(event Event) error {
 	if e, ok := event.(CallProposed); ok {
@@ -10,32 +14,65 @@ func (s *State) foldCall(event Event) error {
 	if c == nil {
 		return fmt.Errorf("%w: %s for no call", ErrBroken, event.Kind())
 	}
-	if e, ok := event.(LateOutcome); ok {
+	switch e := event.(type) {
+	case LateOutcome:
 		c.Late = append(c.Late, e)
 		return nil
+	case UncertainResolved:
+		if c.Outcome == OutcomeUnknown {
+			c.Resolutions = append(c.Resolutions, e)
+			return nil
+		}
 	}
 	if c.Phase == CallDone {
 		return fmt.Errorf("%w: %s after the end of the call", ErrBroken, event.Kind())
 	}
 	switch e := event.(type) {
 	case CallJudged:
-		c.Verdict, c.Phase = e.Verdict, CallReady
+		return c.judge(e)
 	case CallIntended:
 		return s.intend(c, e)
 	case CallUncertain:
 		return s.makeUncertain(c, e)
 	case UncertainResolved:
-		c.Resolutions = append(c.Resolutions, e)
-		if e.Resolution == Repeat {
-			s.Budget.Unknown = s.Budget.Unknown.Plus(c.Reserve)
-			s.Budget.Reserved = s.Budget.Reserved.Minus(c.Reserve)
-			c.Reserve = Amount{}
-			c.Phase, c.AskPerson = CallReady, false
-		}
+		return s.resolve(c, e)
 	case CallEnded:
 		s.endCall(c, e)
 	}
 	return nil
+}
+
+// judge keeps the verdict. A hold leaves the call where it needs people.
+func (c *Call) judge(e CallJudged) error {
+	if c.Phase != CallProposedPhase && c.Phase != CallReady {
+		return fmt.Errorf("%w: verdict on call %d", ErrBroken, e.Call)
+	}
+	c.Verdict, c.Phase = e.Verdict, CallReady
+	if e.Verdict.Answer == policy.Hold {
+		c.Phase = CallProposedPhase
+	}
+	return nil
+}
+
+func (s *State) resolve(c *Call, e UncertainResolved) error {
+	if c.Phase != CallUncertainOpen {
+		return fmt.Errorf("%w: call %d is not uncertain", ErrBroken, e.Call)
+	}
+	c.Resolutions = append(c.Resolutions, e)
+	if e.Resolution == Repeat {
+		s.setAside(c)
+		c.Phase, c.AskPerson = CallReady, false
+		c.Repeats++
+	}
+	return nil
+}
+
+// setAside keeps the reservation of an attempt whose outcome stays unknown, so
+// that the next attempt makes its own.
+func (s *State) setAside(c *Call) {
+	s.Budget.Unknown = s.Budget.Unknown.Plus(c.Reserve)
+	s.Budget.Reserved = s.Budget.Reserved.Minus(c.Reserve)
+	c.Reserve = Amount{}
 }
 
 func callOf(event Event) int {
@@ -75,7 +112,7 @@ func (s *State) intend(c *Call, e CallIntended) error {
 	}
 	if e.Approval != "" {
 		approval := s.Approval(e.Approval)
-		if approval == nil || approval.Call != e.Call || approval.Status == ApprovalSpent && e.Intent == 1 {
+		if approval == nil || approval.Call != e.Call || !approval.spendable(e.Intent) {
 			return fmt.Errorf("%w: approval of call %d", ErrBroken, e.Call)
 		}
 		approval.Status = ApprovalSpent
@@ -84,8 +121,16 @@ func (s *State) intend(c *Call, e CallIntended) error {
 	c.Key, c.Reserve, c.NotAfterMs = e.Key, e.Reserve, e.NotAfterMs
 	s.Budget.Reserved = s.Budget.Reserved.Plus(e.Reserve)
 	s.InFlight++
-	s.Begun[c.Tool]++
+	if e.Intent == 1 {
+		s.Begun[c.Tool]++
+	}
 	return nil
+}
+
+// spendable reports whether an attempt may rest on the approval: a first use of
+// a granted one, or a repeat of what it was spent on.
+func (a *Approval) spendable(intent int) bool {
+	return a.Status == ApprovalGranted || a.Status == ApprovalSpent && intent > 1
 }
 
 // makeUncertain leaves the reservation where it is: an unknown outcome keeps
@@ -98,10 +143,8 @@ func (s *State) makeUncertain(c *Call, e CallUncertain) error {
 		s.InFlight--
 	}
 	c.Phase, c.Code, c.AskPerson = CallUncertainOpen, e.Cause, e.Ask
-	if !e.Ask && mayRepeat(c.Class) && s.Cancel == nil {
-		s.Budget.Unknown = s.Budget.Unknown.Plus(c.Reserve)
-		s.Budget.Reserved = s.Budget.Reserved.Minus(c.Reserve)
-		c.Reserve = Amount{}
+	if !e.Ask && mayRepeat(c.Class) && !s.Closing() {
+		s.setAside(c)
 		c.Phase = CallReady
 	}
 	return nil
@@ -135,7 +178,7 @@ func (s *State) countRepeat(c *Call, result string) {
 func (s *State) foldApproval(event Event) error {
 	if e, ok := event.(ApprovalRequested); ok {
 		c := s.Call(e.Call)
-		if c == nil || c.Phase != CallReady {
+		if c == nil || c.Phase != CallProposedPhase {
 			return fmt.Errorf("%w: approval for call %d", ErrBroken, e.Call)
 		}
 		s.Approvals = append(s.Approvals, Approval{ApprovalRequested: e, Status: ApprovalOpen})
@@ -150,7 +193,8 @@ func (s *State) foldApproval(event Event) error {
 		id = e.Approval
 	}
 	approval := s.Approval(id)
-	if approval == nil || approval.Status != ApprovalOpen && approval.Status != ApprovalGranted {
+	_, voids := event.(ApprovalVoided)
+	if approval == nil || approval.Status != ApprovalOpen && !(voids && approval.Status == ApprovalGranted) {
 		return fmt.Errorf("%w: %s for no open approval", ErrBroken, event.Kind())
 	}
 	c := s.Call(approval.Call)
@@ -174,7 +218,7 @@ func (s *State) foldApproval(event Event) error {
 func (s *State) foldQuestion(event Event) error {
 	if e, ok := event.(QuestionAsked); ok {
 		c := s.Call(e.Call)
-		if c == nil || c.Phase != CallReady {
+		if c == nil || c.Phase != CallReady && c.Phase != CallProposedPhase {
 			return fmt.Errorf("%w: question of call %d", ErrBroken, e.Call)
 		}
 		s.Questions = append(s.Questions, Question{QuestionAsked: e, Status: QuestionOpen})

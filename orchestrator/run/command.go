@@ -99,7 +99,7 @@ type ReportCall struct {
 type ReportProbe struct {
 	Call        int
 	Found       bool
-	Failed      bool // the query itself failed; look again later
+	Failed      bool // the query itself failed: nothing is known
 	Outcome     Outcome
 	Result      *Text
 	Fingerprint string

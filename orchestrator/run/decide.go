@@ -78,13 +78,16 @@ func (d *decider) decide(command Command) *Refusal {
 	if c, late := command.(ReportCall); late {
 		return d.reportCall(c)
 	}
+	if c, finding := command.(ResolveUncertain); finding {
+		return d.resolveUncertain(c)
+	}
 	if d.s.Ended != nil {
 		return refuse("RUN_ENDED", "The run has ended as "+string(d.s.Status)+"; start a new one.")
 	}
 	switch c := command.(type) {
 	case BeginTurn, ReportTurn, ReportChecks:
 		return d.decideTurn(command)
-	case Judge, BeginCall, ReportProbe, ResolveUncertain:
+	case Judge, BeginCall, ReportProbe:
 		return d.decideCall(command)
 	case DecideApproval:
 		return d.decideApproval(c)
@@ -121,6 +124,8 @@ func decideStart(s *State, c Start, env Env) (Decision, *Refusal) {
 		return Decision{}, refuse("AUTHORITY", "The run asks for more than this agent may do for this person; ask the agent's owner.")
 	case e.Authority.Turns < 1 || e.Authority.Tokens < 1:
 		return Decision{}, refuse("BUDGET", "The run has no budget; ask the budget's owner.")
+	case e.Limits.Turns < 1 || e.Limits.TurnAttempts < 1:
+		return Decision{}, refuse("LIMITS", "The run may take no turn; ask the agent's owner.")
 	case e.Authority.DeadlineMs <= env.NowMs:
 		return Decision{}, refuse("DEADLINE", "The deadline has passed; give a later one.")
 	}
@@ -143,8 +148,14 @@ func (d *decider) guardIntent() {
 // end ends the run: it settles the budget of every account that carries it and
 // gives the open steers their disposition.
 func (d *decider) end(status Status, reason EndReason, code string, result *Text, by *Identity) {
+	absorbed := map[string]bool{}
+	for _, event := range d.Events {
+		if e, ok := event.(SteerSettled); ok {
+			absorbed[e.Steer] = true
+		}
+	}
 	for _, steer := range d.s.Steers {
-		if steer.Disposition == "" {
+		if steer.Disposition == "" && !absorbed[steer.Steer] {
 			d.emit(SteerSettled{Steer: steer.Steer, Disposition: Deferred})
 		}
 	}
@@ -182,12 +193,12 @@ func (d *decider) final() (settled, unknown Amount) {
 
 // reach pauses the run at a limit, or fails it where the revision says so.
 func (d *decider) reach(limit Limit, detail string) {
-	if d.s.Limits.OnLimit == FailOnLimit {
-		d.end(StatusFailed, EndLimit, string(limit), nil, nil)
-		return
-	}
 	d.emit(LimitReached{Limit: limit, Detail: detail, Approvers: []policy.Approver{
 		{Principal: d.s.Started.Contact, Why: "incident contact"},
 		{Principal: d.s.Started.Agent.Owner, Why: "agent owner"},
 	}})
+	if d.s.Limits.OnLimit == FailOnLimit {
+		d.closeCalls(VoidLimit)
+		d.settle(&ending{status: StatusFailed, reason: EndLimit, code: string(limit)})
+	}
 }

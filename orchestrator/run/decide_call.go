@@ -12,15 +12,13 @@ func (d *decider) decideCall(command Command) *Refusal {
 		return d.beginCall(c)
 	case ReportProbe:
 		return d.reportProbe(c)
-	case ResolveUncertain:
-		return d.resolveUncertain(c)
 	}
 	return nil
 }
 
 func (d *decider) rejudge(c Judge) *Refusal {
 	call := d.s.Call(c.Call)
-	if call == nil || call.Phase != CallProposedPhase || d.s.Cancel != nil {
+	if call == nil || call.Phase != CallProposedPhase || d.s.Closing() || d.s.Parked != nil {
 		return refuse("STALE", "The call does not wait for a verdict.")
 	}
 	d.judge(d.judgedOf(call, c))
@@ -29,7 +27,7 @@ func (d *decider) rejudge(c Judge) *Refusal {
 
 func (d *decider) judgedOf(call *Call, c Judge) judged {
 	return judged{call: c.Call, tool: call.Tool, revision: call.Revision, control: true, asks: call.Asks,
-		inputs: c.Inputs, approval: c.Approval, nonce: c.Nonce, arguments: call.Arguments, costBound: call.CostBound, class: call.Class}
+		inputs: c.Inputs, approval: c.Approval, nonce: c.Nonce, arguments: call.Arguments, costBound: call.CostBound, class: call.Class, begun: call.Intent > 0}
 }
 
 // beginCall records the intent of one attempt. Whatever was decided before is
@@ -51,8 +49,12 @@ func (d *decider) beginCall(c BeginCall) *Refusal {
 	if stop := d.reverdict(call, approval, verdict); stop {
 		return nil
 	}
-	if call.Intent >= d.s.Limits.CallAttempts {
-		d.emit(CallIntentRefused(call))
+	if call.attemptsUsed(d.s.Limits) {
+		d.stop(c.Call, OutcomeFailed, "ATTEMPTS_USED", nil)
+		return nil
+	}
+	if d.env.NowMs >= d.s.Authority.DeadlineMs {
+		d.reach(LimitDeadline, "The deadline has passed.")
 		return nil
 	}
 	reserve := Amount{MicroUSD: call.CostBound}
@@ -61,7 +63,7 @@ func (d *decider) beginCall(c BeginCall) *Refusal {
 		return nil
 	}
 	e := CallIntended{Call: c.Call, Intent: call.Intent + 1, Epoch: c.Epoch, Key: c.Key, Reserve: reserve, NotAfterMs: c.NotAfterMs}
-	if approval != nil {
+	if approval != nil && approval.spendable(e.Intent) {
 		e.Approval = approval.Approval
 	}
 	d.emit(e)
@@ -72,10 +74,8 @@ func (d *decider) beginCall(c BeginCall) *Refusal {
 	return nil
 }
 
-// CallIntentRefused ends a call that was attempted as often as allowed.
-func CallIntentRefused(call *Call) CallEnded {
-	return CallEnded{Call: call.CallProposed.Call, Outcome: OutcomeFailed, Code: "ATTEMPTS_USED"}
-}
+// attemptsUsed reports whether a call was attempted as often as allowed.
+func (c *Call) attemptsUsed(limits Limits) bool { return c.Intent >= limits.CallAttempts+c.Repeats }
 
 // voidStale voids a granted approval that can no longer be spent.
 func (d *decider) voidStale(call *Call, approval *Approval, c BeginCall) bool {
@@ -86,12 +86,14 @@ func (d *decider) voidStale(call *Call, approval *Approval, c BeginCall) bool {
 		cause = VoidToolChanged
 	case approval.Policy != d.env.Rules.PolicyRevision():
 		cause = VoidPolicyChanged
-	case approval.Digest != ApprovalDigest(d.s, approval.ApprovalRequested, d.judgedOf(call, Judge{Call: c.Call, Inputs: c.Inputs}).subjectMatter(0)):
+	case approval.Digest != ApprovalDigest(d.s, approval.ApprovalRequested, d.judgedOf(call, Judge{Call: c.Call, Inputs: c.Inputs}).subjectMatter()):
 		cause = VoidToolChanged
 	case approval.NotAfterMs <= d.env.NowMs:
-		d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidExpired},
-			CallEnded{Call: c.Call, Outcome: OutcomeExpired, Code: "EXPIRED"})
+		d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidExpired})
+		d.stop(c.Call, OutcomeExpired, "EXPIRED", nil)
 		return true
+	case !d.enough(approval, approval.grants()):
+		cause = VoidNotEntitled
 	default:
 		return false
 	}
@@ -107,18 +109,22 @@ func (d *decider) reverdict(call *Call, approval *Approval, verdict policy.Verdi
 	case policy.Permit:
 		return false
 	case policy.Hold:
-		if approval != nil && (approval.Status == ApprovalGranted || approval.Status == ApprovalSpent) {
+		if approval != nil && approval.spendable(call.Intent+1) {
 			return false
 		}
-		d.emit(CallEnded{Call: ordinal, Outcome: OutcomeForbidden, Code: "HOLD_WITHOUT_APPROVAL"})
-	case policy.Simulate:
-		d.emit(CallEnded{Call: ordinal, Outcome: OutcomeSimulated, Code: "SIMULATED"})
-	default:
-		if approval != nil && approval.Status == ApprovalGranted {
-			d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidPolicyChanged})
-		}
-		d.emit(CallJudged{Call: ordinal, Verdict: verdict},
-			CallEnded{Call: ordinal, Outcome: OutcomeForbidden, Code: "FORBIDDEN"})
+		// The verdict leaves the call where it needs people; the next judgement
+		// asks them.
+		d.emit(CallJudged{Call: ordinal, Verdict: verdict})
+		return true
+	}
+	if approval != nil && approval.Status == ApprovalGranted {
+		d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidPolicyChanged})
+	}
+	d.emit(CallJudged{Call: ordinal, Verdict: verdict})
+	if verdict.Answer == policy.Simulate {
+		d.stop(ordinal, OutcomeSimulated, "SIMULATED", nil)
+	} else {
+		d.stop(ordinal, OutcomeForbidden, "FORBIDDEN", nil)
 	}
 	return true
 }
@@ -127,6 +133,12 @@ func (d *decider) reportCall(c ReportCall) *Refusal {
 	call := d.s.Call(c.Call)
 	if call == nil || c.Intent < 1 || c.Intent > call.Intent {
 		return refuse("STALE", "No such attempt was made.")
+	}
+	if c.Outcome != OutcomeOK && c.Outcome != OutcomeFailed && c.Outcome != OutcomeUnknown {
+		return refuse("INVALID_OUTCOME", "An attempt is OK, FAILED or UNKNOWN.")
+	}
+	if c.Cost.negative() {
+		return refuse("INVALID_AMOUNT", "A cost cannot be negative.")
 	}
 	current := c.Intent == call.Intent && (call.Phase == CallInFlight || call.Phase == CallUncertainOpen)
 	if d.s.Ended != nil || !current {
@@ -137,11 +149,11 @@ func (d *decider) reportCall(c ReportCall) *Refusal {
 			return refuse("STALE", "The attempt is known to be uncertain.")
 		}
 		d.uncertain(call, c.Code)
-		d.afterCancel()
+		d.settle(d.ending())
 		return nil
 	}
 	d.emit(CallEnded{Call: c.Call, Outcome: c.Outcome, Code: c.Code, Result: c.Result, Fingerprint: c.Fingerprint, Cost: c.Cost})
-	d.afterCancel()
+	d.settle(d.ending())
 	d.noteProgress(call, c)
 	return nil
 }
@@ -165,7 +177,7 @@ func (d *decider) late(call *Call, c ReportCall) *Refusal {
 
 // noteProgress asks a person when the same call keeps giving the same result.
 func (d *decider) noteProgress(call *Call, c ReportCall) {
-	if d.s.Cancel != nil || d.s.Reached != nil || call.Fingerprint == "" {
+	if d.s.Cancel != nil || d.s.Reached != nil || d.s.Parked != nil || call.Fingerprint == "" {
 		return
 	}
 	seen := d.s.repeats[call.Fingerprint+"="+string(c.Outcome)+c.Code+c.Fingerprint]
@@ -183,10 +195,9 @@ func mayRepeat(class policy.EffectClass) bool {
 // uncertain settles how an attempt with an unknown outcome goes on.
 func (d *decider) uncertain(call *Call, cause string) {
 	class := call.Class.OrWorst()
-	attempts := call.Intent >= d.s.Limits.CallAttempts
-	ask := class == policy.Opaque || mayRepeat(class) && attempts
+	ask := class == policy.Opaque || mayRepeat(class) && call.attemptsUsed(d.s.Limits)
 	d.emit(CallUncertain{Call: call.CallProposed.Call, Intent: call.Intent, Cause: cause, Ask: ask})
-	if d.s.Cancel == nil {
+	if !d.s.Closing() {
 		return
 	}
 	if ask || class == policy.ClassRead {
@@ -201,38 +212,17 @@ func (d *decider) reportProbe(c ReportProbe) *Refusal {
 	if call == nil || call.Phase != CallUncertainOpen || call.AskPerson {
 		return refuse("STALE", "The call does not wait for a query.")
 	}
+	if c.Found && c.Outcome != OutcomeOK && c.Outcome != OutcomeFailed {
+		return refuse("INVALID_OUTCOME", "What was found is OK or FAILED.")
+	}
 	switch {
 	case c.Found:
 		d.emit(CallEnded{Call: c.Call, Outcome: c.Outcome, Result: c.Result, Fingerprint: c.Fingerprint, Cost: Amount{MicroUSD: call.CostBound}})
-	case d.s.Cancel != nil:
+	case d.s.Closing():
 		d.emit(CallEnded{Call: c.Call, Outcome: OutcomeUnknown, Code: call.Code, Unknown: true})
 	default:
 		d.emit(CallUncertain{Call: c.Call, Intent: call.Intent, Cause: call.Code, Ask: true})
 	}
-	d.afterCancel()
-	return nil
-}
-
-func (d *decider) resolveUncertain(c ResolveUncertain) *Refusal {
-	call := d.s.Call(c.Call)
-	if call == nil || call.Phase != CallUncertainOpen {
-		return refuse("NOT_UNCERTAIN", "The call's outcome is known.")
-	}
-	tool, _ := d.env.Rules.Tool(call.Tool)
-	owners := []policy.Approver{{Principal: tool.Owner, Why: "tool owner"}, {Principal: d.s.Started.Contact, Why: "incident contact"}}
-	if err := d.env.Rules.Entitled(owners, c.Person, d.s.Started.Chain); err != nil {
-		return refuse("NOT_FOUND", "There is no such call waiting for you.")
-	}
-	if c.Resolution == Repeat && (!c.Override || d.s.Cancel != nil) {
-		return refuse("MAY_STILL_ACT", "An earlier attempt may still act; repeat only with the override, and not while cancelling.")
-	}
-	d.emit(UncertainResolved{Call: c.Call, By: c.By, Resolution: c.Resolution, Evidence: c.Evidence})
-	switch c.Resolution {
-	case Happened:
-		d.emit(CallEnded{Call: c.Call, Outcome: OutcomeOK, Code: "RESOLVED", Result: &c.Evidence, Cost: Amount{MicroUSD: call.CostBound}})
-	case NotHappened:
-		d.emit(CallEnded{Call: c.Call, Outcome: OutcomeFailed, Code: "RESOLVED", Result: &c.Evidence})
-	}
-	d.afterCancel()
+	d.settle(d.ending())
 	return nil
 }

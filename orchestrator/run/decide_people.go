@@ -3,6 +3,8 @@ package run
 import (
 	"slices"
 	"strconv"
+
+	"gantry.dev/orchestrator/policy"
 )
 
 func (d *decider) decideApproval(c DecideApproval) *Refusal {
@@ -33,13 +35,52 @@ func (d *decider) decideApproval(c DecideApproval) *Refusal {
 		d.emit(ApprovalVoided{Approval: c.Approval, Cause: cause})
 		return nil
 	}
-	complete := !c.Granted || len(approval.Decisions)+1 >= approval.Quorum
+	complete := !c.Granted || d.enough(approval, append(approval.grants(), c.Person))
 	d.emit(ApprovalDecided{Approval: c.Approval, By: c.By, Granted: c.Granted, Complete: complete, Reason: c.Reason})
 	if !c.Granted {
-		d.emit(CallEnded{Call: approval.Call, Outcome: OutcomeDenied, Code: "DENIED", Result: c.Reason})
+		d.stop(approval.Call, OutcomeDenied, "DENIED", c.Reason)
 	}
 	d.Guards = append(d.Guards, Guard{BeforeMs: approval.NotAfterMs})
 	return nil
+}
+
+// grants are the people who agreed so far.
+func (a *Approval) grants() []policy.Principal {
+	var people []policy.Principal
+	for _, decision := range a.Decisions {
+		if decision.Granted {
+			people = append(people, policy.Principal{ID: decision.By.Principal})
+		}
+	}
+	return people
+}
+
+// enough reports whether these people settle an approval: as many as it asks
+// for in all, and in each group of approvers as many as the group needs, each
+// of them entitled now.
+func (d *decider) enough(approval *Approval, people []policy.Principal) bool {
+	if len(people) < approval.Quorum {
+		return false
+	}
+	groups := map[int][]policy.Approver{}
+	for _, approver := range approval.Approvers {
+		groups[approver.Group] = append(groups[approver.Group], approver)
+	}
+	for _, group := range groups {
+		need, have := 1, 0
+		for _, approver := range group {
+			need = max(need, approver.Quorum)
+		}
+		for _, person := range people {
+			if d.env.Rules.Entitled(group, person, d.s.Started.Chain) == nil {
+				have++
+			}
+		}
+		if have < need {
+			return false
+		}
+	}
+	return len(groups) > 0
 }
 
 // stale reports whether what was asked is no longer what would happen.
@@ -110,89 +151,14 @@ func (d *decider) steer(c Steer) *Refusal {
 		d.s.openCalls(func(call *Call) {
 			approval := d.s.Approval(call.Approval)
 			if approval != nil && call.Phase == CallHeld {
-				d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidSteered},
-					CallEnded{Call: approval.Call, Outcome: OutcomeVoid, Code: "STEERED"})
+				d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidSteered})
+				d.stop(approval.Call, OutcomeVoid, "STEERED", nil)
 			}
 		})
 	}
 	turn := d.s.LastTurn()
 	if c.Interrupt && turn != nil && turn.Phase == TurnInFlight {
-		d.emit(TurnFailed{Turn: turn.Number, Attempt: turn.Attempt, Cause: "INTERRUPTED", Unknown: true, Retryable: true})
+		d.emit(TurnFailed{Turn: turn.Number, Attempt: turn.Attempt, Cause: Interrupted, Unknown: true, Retryable: true})
 	}
 	return nil
-}
-
-// cancel closes admission at once: the gate of the tree closes in this write,
-// and what was held or ready ends without having started.
-func (d *decider) cancel(c Cancel) *Refusal {
-	if d.s.Cancel != nil {
-		return refuse("RUN_CANCELLED", "The run is being cancelled already.")
-	}
-	d.emit(CancelAccepted(c))
-	if d.s.Started.RunKind == Root {
-		d.Gates = append(d.Gates, GateChange{Gate: RootGate(d.s.ID), Value: GateClosed})
-	}
-	open := false
-	d.s.openCalls(func(call *Call) {
-		open = d.cancelCall(call) || open
-	})
-	turn := d.s.LastTurn()
-	inFlight := turn != nil && turn.Phase == TurnInFlight
-	if !open && !inFlight {
-		d.end(StatusCancelled, EndCancelled, "", nil, &c.By)
-	}
-	return nil
-}
-
-// cancelCall ends a call that did not start and reports whether it has to be
-// waited for.
-func (d *decider) cancelCall(call *Call) bool {
-	ordinal := call.CallProposed.Call
-	switch call.Phase {
-	case CallInFlight:
-		return true
-	case CallUncertainOpen:
-		if !call.AskPerson {
-			return true
-		}
-		d.emit(CallEnded{Call: ordinal, Outcome: OutcomeUnknown, Code: call.Code, Unknown: true})
-		return false
-	case CallAsking:
-		d.emit(QuestionVoided{Question: call.Approval, Cause: VoidCancelled})
-	case CallHeld, CallReady:
-		if a := d.s.Approval(call.Approval); a != nil && (a.Status == ApprovalOpen || a.Status == ApprovalGranted) {
-			d.emit(ApprovalVoided{Approval: a.Approval, Cause: VoidCancelled})
-		}
-	}
-	d.emit(CallEnded{Call: ordinal, Outcome: OutcomeVoid, Code: "CANCELLED"})
-	return false
-}
-
-// afterCancel ends a cancelled run once the call of this decision was the last
-// thing in flight.
-func (d *decider) afterCancel() {
-	if d.s.Cancel == nil {
-		return
-	}
-	turn := d.s.LastTurn()
-	d.settleCancelled(turn == nil || turn.Phase != TurnInFlight)
-}
-
-// settleCancelled ends a cancelled run when nothing is in flight any more.
-func (d *decider) settleCancelled(turnOver bool) {
-	if d.s.Cancel == nil || !turnOver {
-		return
-	}
-	ended := map[int]bool{}
-	for _, event := range d.Events {
-		if e, ok := event.(CallEnded); ok {
-			ended[e.Call] = true
-		}
-	}
-	open := false
-	d.s.openCalls(func(call *Call) { open = open || !ended[call.CallProposed.Call] })
-	if !open {
-		by := d.s.Cancel.By
-		d.end(StatusCancelled, EndCancelled, "", nil, &by)
-	}
 }

@@ -8,19 +8,16 @@ import (
 // model request may have been billed, so its reservation stays held.
 func (d *decider) recover(c Recover) *Refusal {
 	turn := d.s.LastTurn()
-	turnOver := true
 	if turn != nil && turn.Phase == TurnInFlight && turn.Epoch < c.Epoch {
-		d.emit(TurnFailed{Turn: turn.Number, Attempt: turn.Attempt, Cause: "LOST", Unknown: true, Retryable: true})
-	} else if turn != nil && turn.Phase == TurnInFlight {
-		turnOver = false
+		d.emit(TurnFailed{Turn: turn.Number, Attempt: turn.Attempt, Cause: Lost, Unknown: true, Retryable: true})
 	}
 	d.s.openCalls(func(call *Call) {
 		if call.Phase == CallInFlight && call.Epoch < c.Epoch {
-			d.uncertain(call, "LOST")
+			d.uncertain(call, Lost)
 		}
 	})
 	if len(d.Events) > 0 {
-		d.settleCancelled(turnOver)
+		d.settle(d.ending())
 	}
 	return nil
 }
@@ -28,17 +25,16 @@ func (d *decider) recover(c Recover) *Refusal {
 // fire lets what expired expire.
 func (d *decider) fire() *Refusal {
 	d.s.openCalls(func(call *Call) {
-		ordinal := call.CallProposed.Call
 		approval := d.s.Approval(call.Approval)
 		switch {
 		case approval != nil && (call.Phase == CallHeld || call.Phase == CallReady && approval.Status == ApprovalGranted):
 			if approval.NotAfterMs <= d.env.NowMs {
-				d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidExpired},
-					CallEnded{Call: ordinal, Outcome: OutcomeExpired, Code: "EXPIRED"})
+				d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidExpired})
+				d.stop(call.CallProposed.Call, OutcomeExpired, "EXPIRED", nil)
 			}
 		case call.Phase == CallAsking && d.s.Question(call.Approval).NotAfterMs <= d.env.NowMs:
-			d.emit(QuestionVoided{Question: call.Approval, Cause: VoidExpired},
-				CallEnded{Call: ordinal, Outcome: OutcomeExpired, Code: "EXPIRED"})
+			d.emit(QuestionVoided{Question: call.Approval, Cause: VoidExpired})
+			d.stop(call.CallProposed.Call, OutcomeExpired, "EXPIRED", nil)
 		}
 	})
 	return nil
@@ -61,6 +57,9 @@ func (d *decider) resume(c Resume) *Refusal {
 		return nil
 	}
 	limit := d.s.Reached.Limit
+	if d.s.Closing() {
+		return refuse("LIMIT_FINAL", "The limit ends this run; start a new one.")
+	}
 	switch {
 	case c.End:
 		if d.s.hasOpenCalls() {

@@ -29,13 +29,22 @@ func (d *decider) beginTurn(c BeginTurn) *Refusal {
 	if take == nil {
 		return refuse("NOT_DUE", "The run does not ask for a turn.")
 	}
+	if !d.openAll(c.Steers) {
+		return refuse("STALE", "The prompt contains guidance that is not open.")
+	}
+	if c.Reserve.negative() {
+		return refuse("INVALID_AMOUNT", "A reservation cannot be negative.")
+	}
 	ceiling := d.env.Rules.Ceiling(d.s.Started.Agent.Name, d.s.Started.Subject.ID)
+	allowed := d.s.turnsAllowed()
 	switch {
 	case ceiling.Turns == 0:
 		d.emit(Parked{Code: "AGENT_WITHDRAWN", Detail: "The agent or its subject may not act any more."})
 		return nil
-	case take.Turn > d.s.Limits.Turns:
-		d.reach(LimitTurns, "All "+strconv.Itoa(d.s.Limits.Turns)+" turns are used.")
+	case take.Turn > allowed:
+		d.reach(LimitTurns, "All "+strconv.Itoa(allowed)+" turns are used.")
+	case d.attemptsUsed(take):
+		d.reach(LimitModel, "The model gave no answer in as many attempts as allowed.")
 	case d.env.NowMs >= d.s.Authority.DeadlineMs:
 		d.reach(LimitDeadline, "The deadline has passed.")
 	case !d.s.Budget.Covers(c.Reserve):
@@ -48,10 +57,40 @@ func (d *decider) beginTurn(c BeginTurn) *Refusal {
 	return nil
 }
 
+// openAll reports whether the steers are open and none is named twice.
+func (d *decider) openAll(steers []string) bool {
+	open := map[string]bool{}
+	for _, steer := range d.s.Steers {
+		open[steer.Steer] = steer.Disposition == ""
+	}
+	for _, steer := range steers {
+		if !open[steer] {
+			return false
+		}
+		open[steer] = false
+	}
+	return true
+}
+
+// attemptsUsed reports whether the turn was attempted as often as allowed. An
+// attempt that was lost counts too: it may have been billed.
+func (d *decider) attemptsUsed(take *TakeTurn) bool {
+	if take.Attempt == 1 {
+		return false
+	}
+	return take.Attempt-d.s.LastTurn().Forgiven > d.s.Limits.TurnAttempts
+}
+
 func (d *decider) reportTurn(c ReportTurn) *Refusal {
 	turn := d.s.LastTurn()
 	if turn == nil || turn.Number != c.Turn || turn.Attempt != c.Attempt || turn.Phase != TurnInFlight {
 		return refuse("STALE", "The turn is not in flight any more.")
+	}
+	if d.s.Parked != nil {
+		return refuse("RUN_PARKED", "The run is parked; an operator has to look first.")
+	}
+	if c.Cost.negative() {
+		return refuse("INVALID_AMOUNT", "A cost cannot be negative.")
 	}
 	if c.Failure != nil {
 		d.failTurn(turn, *c.Failure)
@@ -59,8 +98,11 @@ func (d *decider) reportTurn(c ReportTurn) *Refusal {
 	}
 	if d.s.Cancel != nil {
 		d.emit(TurnAnswered{Turn: c.Turn, Class: ClassEmpty, Usage: c.Usage, Cost: c.Cost, LatencyMs: c.LatencyMs})
-		d.settleCancelled(true)
+		d.settle(d.ending())
 		return nil
+	}
+	if c.Class == ClassCalls && len(c.Calls) == 0 {
+		c.Class = ClassMalformed
 	}
 	d.emit(TurnAnswered{Turn: c.Turn, Class: c.Class, Text: c.Text, Reasoning: c.Reasoning, Usage: c.Usage, Cost: c.Cost, LatencyMs: c.LatencyMs})
 	for _, steer := range turn.Steers {
@@ -81,21 +123,22 @@ func (d *decider) reportTurn(c ReportTurn) *Refusal {
 // twice as long each time up to a minute; the spread comes from the run's id.
 func (d *decider) failTurn(turn *Turn, failure TurnFailure) {
 	e := TurnFailed{Turn: turn.Number, Attempt: turn.Attempt, Cause: failure.Cause, Unknown: failure.Unknown, Retryable: failure.Retryable}
-	if failure.Retryable && turn.Attempt < d.s.Limits.TurnAttempts {
+	used := turn.Attempt - turn.Forgiven
+	if failure.Retryable && used < d.s.Limits.TurnAttempts {
 		wait := failure.RetryAfterMs
-		if wait == 0 {
-			wait = backoffMs(d.s.ID, turn.Attempt)
+		if wait <= 0 {
+			wait = backoffMs(d.s.ID, used)
 		}
 		e.RetryAtMs = d.env.NowMs + wait
 	}
 	d.emit(e)
 	switch {
 	case d.s.Cancel != nil:
-		d.settleCancelled(true)
+		d.settle(d.ending())
 	case !failure.Retryable:
 		d.reach(LimitModel, "The model does not accept our requests ("+failure.Cause+").")
-	case turn.Attempt >= d.s.Limits.TurnAttempts:
-		d.reach(LimitModel, "The model could not be reached after "+strconv.Itoa(turn.Attempt)+" attempts ("+failure.Cause+").")
+	case used >= d.s.Limits.TurnAttempts:
+		d.reach(LimitModel, "The model could not be reached after "+strconv.Itoa(used)+" attempts ("+failure.Cause+").")
 	}
 }
 
@@ -156,10 +199,10 @@ func (s *State) allRefused(turn *Turn) bool {
 
 func (d *decider) reportChecks(c ReportChecks) *Refusal {
 	turn := d.s.LastTurn()
-	if turn == nil || turn.Number != c.Turn || !d.s.verifyDue() || d.s.Cancel != nil || d.s.Reached != nil {
+	if turn == nil || turn.Number != c.Turn || !d.s.verifyDue() || d.s.Cancel != nil || d.s.Reached != nil || d.s.Parked != nil {
 		return refuse("STALE", "The answer is not waiting for its checks.")
 	}
-	e := Verified{Turn: c.Turn, Checks: c.Checks}
+	e := Verified{Turn: c.Turn, Checks: d.findings(c.Checks)}
 	switch {
 	case failed(&e):
 		d.emit(e)
@@ -179,6 +222,26 @@ func (d *decider) reportChecks(c ReportChecks) *Refusal {
 	return nil
 }
 
+// findings makes the report complete: a check that is missing or says nothing
+// we know was not made.
+func (d *decider) findings(reported []CheckResult) []CheckResult {
+	found := map[string]bool{}
+	checks := make([]CheckResult, 0, len(reported))
+	for _, check := range reported {
+		if check.Verdict != CheckPassed && check.Verdict != CheckFailed {
+			check.Verdict = CheckUnchecked
+		}
+		found[check.Name] = true
+		checks = append(checks, check)
+	}
+	for _, name := range d.s.Started.Checks {
+		if !found[name] {
+			checks = append(checks, CheckResult{Name: name, Verdict: CheckUnchecked, Code: "NOT_REPORTED"})
+		}
+	}
+	return checks
+}
+
 // judged is one call on its way to a verdict.
 type judged struct {
 	call            int
@@ -190,6 +253,7 @@ type judged struct {
 	arguments       Text
 	costBound       int64
 	class           policy.EffectClass
+	begun           bool // an earlier attempt was made
 }
 
 // judge emits the verdict on a call and what follows from it at once.
@@ -198,9 +262,9 @@ func (d *decider) judge(j judged) {
 	d.emit(CallJudged{Call: j.call, Verdict: verdict})
 	switch {
 	case verdict.Answer == policy.Forbid:
-		d.emit(CallEnded{Call: j.call, Outcome: OutcomeForbidden, Code: "FORBIDDEN"})
+		d.stop(j.call, OutcomeForbidden, "FORBIDDEN", nil)
 	case verdict.Answer == policy.Simulate:
-		d.emit(CallEnded{Call: j.call, Outcome: OutcomeSimulated, Code: "SIMULATED"})
+		d.stop(j.call, OutcomeSimulated, "SIMULATED", nil)
 	case j.asks:
 		d.emit(QuestionAsked{Question: j.approval, Call: j.call, To: d.askees(j.to), NotAfterMs: d.env.NowMs + d.s.Limits.QuestionMs})
 	case verdict.Answer == policy.Hold:
@@ -222,7 +286,7 @@ func (d *decider) hold(j judged, verdict policy.Verdict) {
 	}
 	e := ApprovalRequested{Approval: j.approval, Call: j.call, Nonce: j.nonce, Approvers: verdict.Approvers,
 		Quorum: max(verdict.Quorum, 1), Policy: verdict.Revision, NotAfterMs: d.env.NowMs + ttl}
-	e.Digest = ApprovalDigest(d.s, e, j.subjectMatter(d.env.NowMs))
+	e.Digest = ApprovalDigest(d.s, e, j.subjectMatter())
 	d.emit(e)
 }
 
@@ -234,7 +298,7 @@ func (d *decider) verdict(j judged) policy.Verdict {
 	}
 	ceiling := d.env.Rules.Ceiling(d.s.Started.Agent.Name, d.s.Started.Subject.ID)
 	authority := policy.Meet(d.s.Authority, ceiling)
-	if code := d.outside(authority, tool, j.inputs.Arguments); code != "" {
+	if code := d.outside(authority, tool, j); code != "" {
 		return d.forbid("gantry:authority", code)
 	}
 	return d.env.Rules.Judge(policy.Request{
@@ -246,17 +310,19 @@ func (d *decider) verdict(j judged) policy.Verdict {
 }
 
 // outside returns why a call lies outside an authority, or "".
-func (d *decider) outside(authority policy.Authority, tool policy.ToolFacts, arguments []byte) string {
+func (d *decider) outside(authority policy.Authority, tool policy.ToolFacts, j judged) string {
 	grant, granted := authority.Tools[tool.Name]
 	switch {
 	case !granted || grant.Revision != tool.Revision:
 		return "The run was not given this tool."
 	case tool.Impact.OrWorst() > grant.Impact.OrWorst():
 		return "The tool's impact is above what the run was given."
-	case d.s.Begun[tool.Name] >= grant.Calls:
+	case !j.begun && d.s.Begun[tool.Name] >= grant.Calls:
 		return "All calls of this tool are used."
+	case d.s.Limits.CallsAtOnce < 1:
+		return "The run may have no call in flight."
 	}
-	if ok, path := grant.Allows(arguments); !ok {
+	if ok, path := grant.Allows(j.inputs.Arguments); !ok {
 		return "The argument at " + path + " is outside what the run was given."
 	}
 	return ""

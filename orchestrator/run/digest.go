@@ -71,7 +71,7 @@ type subject struct {
 	CostBound int64              `json:"costBound"`
 }
 
-func (j judged) subjectMatter(int64) subject {
+func (j judged) subjectMatter() subject {
 	return subject{Arguments: j.arguments.Commitment, Tool: j.tool, Revision: j.revision, Class: j.class, CostBound: j.costBound}
 }
 

@@ -99,12 +99,18 @@ type Usage struct {
 	Estimated  bool  `json:"estimated,omitempty"`
 }
 
+// The causes of a failed attempt that no model names.
+const (
+	Lost        = "LOST"        // its worker is gone
+	Interrupted = "INTERRUPTED" // by a steer
+)
+
 // TurnFailed ends one attempt without an answer. An attempt whose price is not
 // known keeps its reservation as Unknown.
 type TurnFailed struct {
 	Turn      int    `json:"turn"`
 	Attempt   int    `json:"attempt"`
-	Cause     string `json:"cause"`               // a model error kind, "LOST", "INTERRUPTED" or "CANCELLED"
+	Cause     string `json:"cause"`               // a model error kind, Lost or Interrupted
 	RetryAtMs int64  `json:"retryAtMs,omitempty"` // 0: at once
 	Unknown   bool   `json:"unknown,omitempty"`   // the request may have been billed
 	Retryable bool   `json:"retryable"`
@@ -163,6 +169,7 @@ const (
 	VoidToolChanged   Void = "TOOL_CHANGED"
 	VoidSteered       Void = "STEERED"
 	VoidNotEntitled   Void = "APPROVER_NOT_ENTITLED"
+	VoidLimit         Void = "LIMIT_REACHED"
 )
 
 // ApprovalVoided ends an approval undecided, or before it was spent.

@@ -62,6 +62,8 @@ func (a Amount) Plus(b Amount) Amount { return Amount{a.MicroUSD + b.MicroUSD, a
 // Minus returns the difference.
 func (a Amount) Minus(b Amount) Amount { return Amount{a.MicroUSD - b.MicroUSD, a.Tokens - b.Tokens} }
 
+func (a Amount) negative() bool { return a.MicroUSD < 0 || a.Tokens < 0 }
+
 // Within reports whether neither part exceeds the limit.
 func (a Amount) Within(limit Amount) bool {
 	return a.MicroUSD <= limit.MicroUSD && a.Tokens <= limit.Tokens

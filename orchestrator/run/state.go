@@ -31,8 +31,8 @@ type State struct {
 	LastChecks *Verified
 	Checked    int            // verification attempts of the last answer
 	InFlight   int            // calls with an intent and no outcome
-	Begun      map[string]int // intents by tool
-	repeats    map[string]int // equal calls with equal results, see progress.go
+	Begun      map[string]int // calls by tool that had an intent
+	repeats    map[string]int // equal calls with equal results
 	openSteers int
 	firstOpen  int // index in Calls of the first call that may not have ended
 }
@@ -52,6 +52,7 @@ type Turn struct {
 	Number    int
 	Phase     TurnPhase
 	Attempt   int
+	Forgiven  int // attempts that do not count against the limit
 	Epoch     uint64
 	Model     string
 	Why       string
@@ -96,6 +97,7 @@ type Call struct {
 	Result      *Text
 	Late        []LateOutcome
 	Resolutions []UncertainResolved
+	Repeats     int // attempts that a person asked for beyond the limit
 }
 
 // ApprovalStatus is where an approval stands.
@@ -208,3 +210,15 @@ func (s *State) hasOpenCalls() bool {
 	s.openCalls(func(*Call) { open = true })
 	return open
 }
+
+// Closing reports whether the run only waits for what is in flight: it was
+// cancelled, or it met a limit that ends it.
+func (s *State) Closing() bool {
+	return s.Cancel != nil || s.Reached != nil && s.Limits.OnLimit == FailOnLimit
+}
+
+func (s *State) turnsAllowed() int { return min(s.Limits.Turns, s.Authority.Turns) }
+
+// mayHaveActed reports whether an earlier attempt of a call that is not in
+// flight may have had its effect.
+func (c *Call) mayHaveActed() bool { return c.Intent > 0 && c.Class.OrWorst() != policy.ClassRead }

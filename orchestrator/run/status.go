@@ -27,8 +27,10 @@ func (s *State) workable() bool {
 	busy := false
 	s.openCalls(func(c *Call) {
 		switch c.Phase {
-		case CallProposedPhase, CallReady, CallInFlight:
+		case CallProposedPhase, CallInFlight:
 			busy = true
+		case CallReady:
+			busy = busy || s.Reached == nil
 		case CallUncertainOpen:
 			busy = busy || !c.AskPerson
 		}
@@ -50,7 +52,11 @@ func (s *State) workable() bool {
 // against but the completion checks.
 func (s *State) verifyDue() bool {
 	turn := s.LastTurn()
-	if turn == nil || turn.Phase != TurnDone || turn.Answer.Class != ClassText || s.openSteers > 0 {
+	if turn == nil || turn.Phase != TurnDone || turn.Answer.Class != ClassText {
+		return false
+	}
+	// Guidance asks for one more turn while there is one; else the end defers it.
+	if s.openSteers > 0 && turn.Number < s.turnsAllowed() {
 		return false
 	}
 	return s.LastChecks == nil || unchecked(s.LastChecks) && !failed(s.LastChecks)
@@ -76,7 +82,7 @@ func Pending(s *State, nowMs int64) []Effect {
 	if s.Version == 0 || s.Ended != nil || s.Parked != nil {
 		return nil
 	}
-	if s.Cancel != nil {
+	if s.Closing() {
 		return s.pendingProbes(nil)
 	}
 	effects := s.pendingProbes(s.pendingCalls())
@@ -137,7 +143,7 @@ func DueMs(s *State, nowMs int64) int64 {
 	if s.Version == 0 || s.Ended != nil || s.Parked != nil {
 		return 0
 	}
-	if len(Pending(s, nowMs)) > 0 || s.somethingInFlight() || s.Cancel != nil {
+	if len(Pending(s, nowMs)) > 0 || s.somethingInFlight() || s.Closing() {
 		return nowMs
 	}
 	return s.nextTimer(nowMs)
