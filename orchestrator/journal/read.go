@@ -1,0 +1,187 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/run"
+)
+
+const headColumns = "run, version, digest, epoch, owner, lease_until, status, due_ms, organisation, root, parent, conversation, subject, agent, department, labels, started_ms, ended_ms"
+
+type scanner interface{ Scan(into ...any) error }
+
+func scanHead(row scanner) (run.Head, error) {
+	var h run.Head
+	var labels string
+	err := row.Scan(&h.Run, &h.Version, &h.Digest, &h.Epoch, &h.Owner, &h.LeaseUntil, (*string)(&h.Status), &h.DueMs, &h.Organisation, &h.Root,
+		&h.Parent, &h.Conversation, &h.Subject, &h.Agent, &h.Department, &labels, &h.StartedMs, &h.EndedMs)
+	if err != nil {
+		return h, err
+	}
+	return h, json.Unmarshal([]byte(labels), &h.Labels)
+}
+
+func notFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return engine.ErrNotFound
+	}
+	return err
+}
+
+// Load returns the head of a run and its records after a version.
+func (s *Store) Load(ctx context.Context, id string, after uint64) (run.Head, []run.Record, error) {
+	head, err := scanHead(s.read.QueryRowContext(ctx, "SELECT "+headColumns+" FROM heads WHERE run = ?", id))
+	if err != nil {
+		return head, nil, notFound(err)
+	}
+	records, err := s.records(ctx, "WHERE run = ? AND seq > ? AND seq <= ? ORDER BY seq", id, after, head.Version)
+	return head, records, err
+}
+
+// After returns up to limit records of a writer after its number n, in order.
+func (s *Store) After(ctx context.Context, writer string, n uint64, limit int) ([]run.Record, error) {
+	return s.records(ctx, "WHERE writer = ? AND n > ? ORDER BY n LIMIT ?", writer, n, limit)
+}
+
+func (s *Store) records(ctx context.Context, where string, args ...any) ([]run.Record, error) {
+	rows, err := s.read.QueryContext(ctx, "SELECT run, seq, kind, version, at_ms, body, prev, digest FROM journal "+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(row scanner) (run.Record, error) {
+		var r run.Record
+		err := row.Scan(&r.Run, &r.Seq, (*string)(&r.Kind), &r.Version, &r.AtMs, &r.Body, &r.Prev, &r.Digest)
+		return r, err
+	})
+}
+
+// collect reads all rows and closes them.
+func collect[T any](rows *sql.Rows, scan func(scanner) (T, error)) ([]T, error) {
+	defer func() { _ = rows.Close() }() // the error of reading says more
+	var list []T
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	return list, rows.Err()
+}
+
+// Receipt finds the answer to an earlier command.
+func (s *Store) Receipt(ctx context.Context, organisation, caller, command string) (engine.Receipt, error) {
+	r := engine.Receipt{Organisation: organisation, Caller: caller, Command: command}
+	err := s.read.QueryRowContext(ctx, "SELECT request, run, answer FROM receipts WHERE organisation = ? AND caller = ? AND command = ?",
+		organisation, caller, command).Scan(&r.Request, &r.Run, &r.Answer)
+	return r, notFound(err)
+}
+
+// Payloads opens texts by id; erased and unknown ones are absent.
+func (s *Store) Payloads(ctx context.Context, ids []string) (map[string]engine.Payload, error) {
+	found := make(map[string]engine.Payload, len(ids))
+	if len(ids) == 0 {
+		return found, nil
+	}
+	rows, err := s.read.QueryContext(ctx, "SELECT id, run, subject, text, sealed FROM payloads WHERE id IN (?)", bun.In(ids))
+	if err != nil {
+		return nil, err
+	}
+	type row struct {
+		id, run, subject, text string
+		sealed                 []byte
+	}
+	list, err := collect(rows, func(sc scanner) (r row, err error) {
+		return r, sc.Scan(&r.id, &r.run, &r.subject, &r.text, &r.sealed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range list {
+		form, err := s.vault.open(ctx, s.read, r.subject, r.id, r.sealed)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		p := engine.Payload{Run: r.run, Salt: form.Salt, Bytes: form.Bytes}
+		if err := json.Unmarshal([]byte(r.text), &p.Text); err != nil {
+			return nil, fmt.Errorf("payload: %w", err)
+		}
+		found[r.id] = p
+	}
+	return found, nil
+}
+
+// EraseSubject deletes the key and the texts of a subject. The chain stays.
+func (s *Store) EraseSubject(ctx context.Context, subject string) error {
+	err := s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM payloads WHERE subject = ?", subject); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "DELETE FROM subject_keys WHERE subject = ?", subject)
+		return err
+	})
+	if err == nil {
+		s.vault.forget(subject)
+	}
+	return err
+}
+
+// Gate returns the value of a gate, "" for an absent one.
+func (s *Store) Gate(ctx context.Context, name string) (string, error) {
+	return gate(ctx, s.read, name)
+}
+
+func gate(ctx context.Context, db bun.IDB, name string) (value string, err error) {
+	err = db.QueryRowContext(ctx, "SELECT value FROM gates WHERE name = ?", name).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return value, err
+}
+
+func setGate(ctx context.Context, db bun.IDB, change run.GateChange) error {
+	_, err := db.ExecContext(ctx, "INSERT INTO gates (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+		change.Gate, change.Value)
+	return err
+}
+
+// Filter selects runs; empty fields select all.
+type Filter struct {
+	Organisation string // required
+	Subject      string
+	Agent        string
+	Department   string
+	Conversation string
+	Status       run.Status
+	Before       string // run id: only runs that started earlier
+}
+
+// Heads lists runs, the newest first.
+func (s *Store) Heads(ctx context.Context, f Filter, limit int) ([]run.Head, error) {
+	where, args := []string{"organisation = ?"}, []any{f.Organisation}
+	for column, value := range map[string]string{"subject": f.Subject, "agent": f.Agent, "department": f.Department,
+		"conversation": f.Conversation, "status": string(f.Status)} {
+		if value != "" {
+			where, args = append(where, column+" = ?"), append(args, value)
+		}
+	}
+	if f.Before != "" {
+		where, args = append(where, "run < ?"), append(args, f.Before)
+	}
+	rows, err := s.read.QueryContext(ctx, "SELECT "+headColumns+" FROM heads WHERE "+strings.Join(where, " AND ")+" ORDER BY run DESC LIMIT ?", append(args, limit)...)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanHead)
+}

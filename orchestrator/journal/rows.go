@@ -1,0 +1,124 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// record writes every row of the write and returns the writer's new number.
+func (w *writing) record(ctx context.Context, n uint64) (uint64, error) {
+	if err := w.writeHead(ctx); err != nil {
+		return n, err
+	}
+	for _, r := range w.write.Records {
+		n++
+		if _, err := w.tx.ExecContext(ctx, `INSERT INTO journal (run, seq, kind, version, at_ms, body, prev, digest, writer, n)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, r.Run, r.Seq, string(r.Kind), r.Version, r.AtMs, r.Body, r.Prev, r.Digest, w.store.id, n); err != nil {
+			return n, err
+		}
+	}
+	for _, write := range []func(context.Context) error{w.writePayloads, w.writeReceipt, w.writeGates, w.writeBudgets, w.writeInbox, w.writeEntries} {
+		if err := write(ctx); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (w *writing) writeHead(ctx context.Context) error {
+	h := &w.write.Head
+	labels, err := json.Marshal(h.Labels)
+	if err != nil {
+		return err
+	}
+	if h.Status.Ended() {
+		h.EndedMs = w.nowMs
+	}
+	if w.write.From == 0 {
+		h.StartedMs = w.nowMs
+		_, err = w.tx.ExecContext(ctx, `INSERT INTO heads (run, version, digest, status, due_ms, organisation, root, parent, conversation, subject, agent, department, labels, started_ms)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, h.Run, h.Version, h.Digest, string(h.Status), h.DueMs, h.Organisation, h.Root, h.Parent,
+			h.Conversation, h.Subject, h.Agent, h.Department, string(labels), h.StartedMs)
+		return err
+	}
+	_, err = w.tx.ExecContext(ctx, "UPDATE heads SET version = ?, digest = ?, status = ?, due_ms = ?, labels = ?, ended_ms = ? WHERE run = ?",
+		h.Version, h.Digest, string(h.Status), h.DueMs, string(labels), h.EndedMs, h.Run)
+	return err
+}
+
+func (w *writing) writePayloads(ctx context.Context) error {
+	for _, p := range w.write.Payloads {
+		sealed, err := w.store.vault.seal(ctx, w.tx, w.met, p)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(p.Text)
+		if err != nil {
+			return err
+		}
+		if _, err := w.tx.ExecContext(ctx, "INSERT INTO payloads (id, run, subject, text, sealed) VALUES (?, ?, ?, ?, ?)",
+			p.Text.ID, p.Run, p.Text.Subject, string(text), sealed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writing) writeReceipt(ctx context.Context) error {
+	r := w.write.Receipt
+	if r == nil {
+		return nil
+	}
+	_, err := w.tx.ExecContext(ctx, "INSERT INTO receipts (organisation, caller, command, request, run, answer) VALUES (?, ?, ?, ?, ?, ?)",
+		r.Organisation, r.Caller, r.Command, r.Request, r.Run, r.Answer)
+	return err
+}
+
+func (w *writing) writeGates(ctx context.Context) error {
+	for _, change := range w.write.Gates {
+		if err := setGate(ctx, w.tx, change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writing) writeBudgets(ctx context.Context) error {
+	for _, m := range w.write.Budget {
+		if _, err := w.tx.ExecContext(ctx, `UPDATE budgets SET reserved_money = reserved_money + ?, reserved_tokens = reserved_tokens + ?,
+			settled_money = settled_money + ?, settled_tokens = settled_tokens + ?, unknown_money = unknown_money + ?, unknown_tokens = unknown_tokens + ?
+			WHERE node = ?`, m.Reserve.MicroUSD, m.Reserve.Tokens, m.Settle.MicroUSD, m.Settle.Tokens, m.Unknown.MicroUSD, m.Unknown.Tokens, m.Node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writing) writeInbox(ctx context.Context) error {
+	for _, i := range w.write.Inbox {
+		if _, err := w.tx.ExecContext(ctx, "DELETE FROM inbox WHERE id = ?", i.ID); err != nil {
+			return err
+		}
+		if !i.Open {
+			continue
+		}
+		approvers, err := json.Marshal(i.Approvers)
+		if err != nil {
+			return err
+		}
+		if _, err := w.tx.ExecContext(ctx, "INSERT INTO inbox (id, organisation, run, kind, approvers, not_after_ms, since_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
+			i.ID, i.Organisation, i.Run, string(i.Kind), string(approvers), i.NotAfterMs, i.SinceMs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writing) writeEntries(ctx context.Context) error {
+	for _, e := range w.write.Entries {
+		if err := appendEntry(ctx, w.tx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+// Package journal is the truth: it keeps the records of runs, their heads,
+// texts, budgets and everything else that must commit together, in SQLite or
+// PostgreSQL.
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/sourcegraph/conc"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+	"github.com/uptrace/bun/dialect/sqlitedialect"
+	_ "modernc.org/sqlite" // registers the driver "sqlite"
+
+	"gantry.dev/migrations"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/run"
+)
+
+// Config says where the store is and what it tells of its commits.
+type Config struct {
+	DSN       string            // "sqlite:PATH" or "postgres://…"
+	MasterKey []byte            // 32 bytes: wraps the keys of subjects
+	Clock     func() int64      // UTC ms; the database clock of SQLite. Nil: the machine's
+	OnCommit  func([]Committed) // called in order, after each commit; must not block
+}
+
+// Committed is one write that was committed.
+type Committed struct {
+	Writer  string // names this store's writer
+	N       uint64 // number of the write's last record at the writer, without gaps
+	Outside bool   // the write came from outside, not from the run's owner
+	Head    run.Head
+	Records []run.Record
+}
+
+// Store is the journal in a database. It is safe for concurrent use.
+type Store struct {
+	config   Config
+	write    *bun.DB // SQLite: one connection
+	read     *bun.DB
+	postgres bool
+	lock     *os.File
+	id       string // of this writer
+	n        uint64 // records written; the writer goroutine's alone
+	queue    chan *item
+	closing  chan struct{}
+	once     sync.Once
+	tasks    conc.WaitGroup
+	vault    *vault
+}
+
+var (
+	_ engine.Journal = (*Store)(nil)
+	_ engine.Claims  = (*Store)(nil)
+)
+
+// Open opens the store, migrates it and starts its writer. A SQLite file
+// belongs to one process at a time; its leases are free after a restart.
+func Open(ctx context.Context, config Config) (*Store, error) {
+	if config.Clock == nil {
+		config.Clock = func() int64 { return time.Now().UnixMilli() }
+	}
+	vault, err := newVault(config.MasterKey)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{config: config, id: uuid.NewString(), queue: make(chan *item, 4096), closing: make(chan struct{}), vault: vault}
+	if path, isSQLite := strings.CutPrefix(config.DSN, "sqlite:"); isSQLite {
+		err = s.openSQLite(ctx, path)
+	} else {
+		err = s.openPostgres(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.closeDatabases())
+	}
+	s.tasks.Go(s.writeLoop)
+	return s, nil
+}
+
+func (s *Store) openSQLite(ctx context.Context, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return fmt.Errorf("store %s is in use by another process: %w", filepath.Base(path), err)
+	}
+	s.lock = lock
+	const pragmas = "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)"
+	writer, err := sql.Open("sqlite", "file:"+path+pragmas+"&_txlock=immediate")
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	writer.SetMaxOpenConns(1)
+	s.write = bun.NewDB(writer, sqlitedialect.New())
+	reader, err := sql.Open("sqlite", "file:"+path+pragmas)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	reader.SetMaxOpenConns(8)
+	s.read = bun.NewDB(reader, sqlitedialect.New())
+	if err := migrate(ctx, goose.DialectSQLite3, writer, "sqlite"); err != nil {
+		return err
+	}
+	_, err = s.write.ExecContext(ctx, "UPDATE heads SET owner = '', lease_until = 0 WHERE owner <> ''")
+	return err
+}
+
+func (s *Store) openPostgres(ctx context.Context) error {
+	config, err := pgx.ParseConfig(s.config.DSN)
+	if err != nil {
+		// The parse error may hold the password.
+		return errors.New("store: the DSN is neither sqlite:PATH nor a PostgreSQL URL")
+	}
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(16)
+	s.postgres = true
+	s.write = bun.NewDB(db, pgdialect.New())
+	s.read = s.write
+	return migrate(ctx, goose.DialectPostgres, db, "postgres")
+}
+
+func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, folder string) error {
+	files, err := fs.Sub(migrations.Files, folder)
+	if err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	provider, err := goose.NewProvider(dialect, db, files)
+	if err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	return nil
+}
+
+// Close lets the writer finish what it was given and closes the database.
+func (s *Store) Close() error {
+	s.once.Do(func() { close(s.closing) })
+	s.tasks.Wait()
+	return s.closeDatabases()
+}
+
+func (s *Store) closeDatabases() error {
+	var faults []error
+	if s.read != nil && s.read != s.write {
+		faults = append(faults, s.read.Close())
+	}
+	if s.write != nil {
+		faults = append(faults, s.write.Close())
+	}
+	if s.lock != nil {
+		faults = append(faults, s.lock.Close())
+	}
+	return errors.Join(faults...)
+}
+
+// Now returns the database clock, UTC ms.
+func (s *Store) Now(ctx context.Context) (int64, error) { return s.now(ctx, s.read) }
+
+func (s *Store) now(ctx context.Context, db bun.IDB) (nowMs int64, err error) {
+	if !s.postgres {
+		return s.config.Clock(), nil
+	}
+	err = db.QueryRowContext(ctx, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").Scan(&nowMs)
+	return nowMs, err
+}

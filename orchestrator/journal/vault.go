@@ -1,0 +1,143 @@
+package journal
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/uptrace/bun"
+
+	"gantry.dev/orchestrator/engine"
+)
+
+const keySize = 32
+
+// vault seals texts under a key per subject, which is wrapped by the master
+// key. When a subject's key is gone, so are the texts.
+type vault struct {
+	master cipher.AEAD
+
+	mu   sync.Mutex
+	keys map[string]cipher.AEAD
+}
+
+func newVault(master []byte) (*vault, error) {
+	if len(master) != keySize {
+		return nil, fmt.Errorf("master key: must have %d bytes", keySize)
+	}
+	aead, err := newAEAD(master)
+	return &vault{master: aead, keys: map[string]cipher.AEAD{}}, err
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// fresh holds keys that a transaction met or made; they are kept once it has
+// committed.
+type fresh map[string]cipher.AEAD
+
+// key returns a subject's key, sql.ErrNoRows without one.
+func (v *vault) key(ctx context.Context, db bun.IDB, met fresh, subject string) (cipher.AEAD, error) {
+	v.mu.Lock()
+	key, known := v.keys[subject]
+	v.mu.Unlock()
+	if known {
+		return key, nil
+	}
+	if key, known = met[subject]; known {
+		return key, nil
+	}
+	var wrapped []byte
+	if err := db.QueryRowContext(ctx, "SELECT wrapped FROM subject_keys WHERE subject = ?", subject).Scan(&wrapped); err != nil {
+		return nil, err
+	}
+	plain, err := v.master.Open(nil, nil, wrapped, []byte(subject))
+	if err != nil {
+		return nil, errors.New("a subject's key does not open under the master key")
+	}
+	key, err = newAEAD(plain)
+	if err == nil {
+		met[subject] = key
+	}
+	return key, err
+}
+
+// create makes a key inside the caller's transaction.
+func (v *vault) create(ctx context.Context, db bun.IDB, met fresh, subject string) (cipher.AEAD, error) {
+	plain := make([]byte, keySize)
+	if _, err := rand.Read(plain); err != nil {
+		return nil, err
+	}
+	wrapped := v.master.Seal(nil, nil, plain, []byte(subject))
+	_, err := db.ExecContext(ctx, "INSERT INTO subject_keys (subject, wrapped) VALUES (?, ?)", subject, wrapped)
+	if err != nil {
+		return nil, err
+	}
+	key, err := newAEAD(plain)
+	if err == nil {
+		met[subject] = key
+	}
+	return key, err
+}
+
+// keep remembers the keys of a transaction that has committed.
+func (v *vault) keep(met fresh) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for subject, key := range met {
+		v.keys[subject] = key
+	}
+}
+
+func (v *vault) forget(subject string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.keys, subject)
+}
+
+// sealedForm is what is sealed of a payload.
+type sealedForm struct {
+	Salt  []byte `json:"salt"`
+	Bytes []byte `json:"bytes"`
+}
+
+func (v *vault) seal(ctx context.Context, db bun.IDB, met fresh, p engine.Payload) ([]byte, error) {
+	key, err := v.key(ctx, db, met, p.Text.Subject)
+	if errors.Is(err, sql.ErrNoRows) {
+		key, err = v.create(ctx, db, met, p.Text.Subject)
+	}
+	if err != nil {
+		return nil, err
+	}
+	plain, err := json.Marshal(sealedForm{p.Salt, p.Bytes})
+	if err != nil {
+		return nil, err
+	}
+	return key.Seal(nil, nil, plain, []byte(p.Text.ID)), nil
+}
+
+func (v *vault) open(ctx context.Context, db bun.IDB, subject, id string, sealed []byte) (sealedForm, error) {
+	var form sealedForm
+	met := fresh{}
+	key, err := v.key(ctx, db, met, subject)
+	if err != nil {
+		return form, err
+	}
+	v.keep(met)
+	plain, err := key.Open(nil, nil, sealed, []byte(id))
+	if err != nil {
+		return form, errors.New("a text does not open under its subject's key")
+	}
+	return form, json.Unmarshal(plain, &form)
+}
