@@ -41,7 +41,7 @@ func (d *decider) fire() *Refusal {
 }
 
 func (d *decider) resume(c Resume) *Refusal {
-	if d.s.Cancel != nil {
+	if d.s.Cancel != nil && d.s.Parked == nil {
 		return refuse("RUN_CANCELLED", "The run is being cancelled.")
 	}
 	if d.s.Parked == nil && d.s.Reached == nil {

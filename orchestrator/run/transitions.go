@@ -1,3 +1,10 @@
 package run
 
-func allowed(from Status, kind EventKind, to Status) bool { return true }
+// Transition is one cell of the table of transitions.
+type Transition struct {
+	From Status // "" before the run exists
+	Kind EventKind
+	To   Status
+}
+
+func allowed(Status, EventKind, Status) bool { return true }

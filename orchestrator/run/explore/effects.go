@@ -1,0 +1,186 @@
+package explore
+
+import (
+	"strconv"
+
+	"gantry.dev/orchestrator/run"
+)
+
+// prepare is what an owner does about an effect: it decides the intent on what
+// it knows and commits it in a later step, so that anything may come between.
+func (w *world) prepare(i int, effect run.Effect) []action {
+	epoch := w.workers[i].epoch
+	name := "worker " + strconv.Itoa(i) + " " + effect.Key()
+	intend := func(command run.Command, begins *hand) []action {
+		return []action{{name, func(w *world) error {
+			decision, refusal := run.Decide(w.state, command, w.env())
+			if refusal != nil {
+				return errRefused
+			}
+			w.workers[i].write = &write{from: w.state.Version, decision: decision, begins: begins}
+			return nil
+		}}}
+	}
+	submit := func(does string, command run.Command, spend func(*world)) action {
+		return action{name + does, func(w *world) error {
+			if spend != nil {
+				spend(w)
+			}
+			return w.owned(i, w.submit(command, epoch))
+		}}
+	}
+	switch e := effect.(type) {
+	case run.TakeTurn:
+		return intend(run.BeginTurn{Epoch: epoch, Model: "m", Reserve: run.Amount{MicroUSD: turnCost, Tokens: turnCost}, Steers: w.openSteers()},
+			&hand{Key: e.Key(), Turn: e.Turn, Attempt: e.Attempt})
+	case run.DispatchCall:
+		return intend(run.BeginCall{Epoch: epoch, Call: e.Call, Key: "run/" + strconv.Itoa(e.Call), Inputs: run.CallInputs{Arguments: []byte(`{}`)}, NotAfterMs: deadlineMs},
+			&hand{Key: e.Key(), Call: e.Call, Intent: e.Intent})
+	case run.RejudgeCall:
+		id := strconv.Itoa(e.Call) + "-" + strconv.Itoa(len(w.state.Approvals))
+		return []action{submit("", run.Judge{Call: e.Call, Inputs: run.CallInputs{Arguments: []byte(`{}`)}, Approval: "approval-" + id, Nonce: id}, nil)}
+	case run.ProbeCall:
+		probes := []action{submit(" absent", run.ReportProbe{Call: e.Call}, nil)}
+		if w.attempts[e.Call] > 0 {
+			probes = append(probes, submit(" found", run.ReportProbe{Call: e.Call, Found: true, Outcome: run.OutcomeOK}, nil))
+		}
+		return probes
+	case run.Verify:
+		return w.checks(e, submit)
+	}
+	return nil
+}
+
+func (w *world) checks(e run.Verify, submit func(string, run.Command, func(*world)) action) []action {
+	report := func(verdict run.CheckVerdict) run.ReportChecks {
+		return run.ReportChecks{Turn: e.Turn, Checks: []run.CheckResult{{Name: "done", Verdict: verdict}}}
+	}
+	checks := []action{submit(" passed", report(run.CheckPassed), nil)}
+	if w.left.Unchecked > 0 {
+		checks = append(checks, submit(" unchecked", report(run.CheckUnchecked), func(w *world) { w.left.Unchecked-- }))
+	}
+	if w.left.Wrong > 0 {
+		checks = append(checks, submit(" failed", report(run.CheckFailed), func(w *world) { w.left.Wrong-- }))
+	}
+	return checks
+}
+
+func (w *world) openSteers() []string {
+	var open []string
+	for _, steer := range w.state.Steers {
+		if steer.Disposition == "" {
+			open = append(open, steer.Steer)
+		}
+	}
+	return open
+}
+
+// handActions let an effect happen outside and its outcome come back. A worker
+// that lost its lease goes on all the same.
+func (w *world) handActions(i, h int, held hand) []action {
+	name := "worker " + strconv.Itoa(i) + " " + held.Key
+	if held.Turn > 0 {
+		return w.turnActions(name, i, h, held)
+	}
+	if !held.Done {
+		outcomes := []run.Outcome{run.OutcomeOK, run.OutcomeFailed}
+		if w.left.Unknowns > 0 {
+			outcomes = append(outcomes, run.OutcomeUnknown)
+		}
+		var all []action
+		for _, outcome := range outcomes {
+			all = append(all, action{name + " acts " + string(outcome), func(w *world) error { return w.act(i, h, outcome) }})
+		}
+		return all
+	}
+	if held.Reported && w.left.Duplicates == 0 {
+		return nil
+	}
+	return []action{{name + " reports", func(w *world) error {
+		if held.Reported {
+			w.left.Duplicates--
+		}
+		w.finish(i, h)
+		return w.report(i, run.ReportCall{Call: held.Call, Intent: held.Intent, Outcome: held.Outcome, Fingerprint: string(held.Outcome),
+			Cost: run.Amount{MicroUSD: callCost}})
+	}}}
+}
+
+// finish keeps a reported effect only as long as it may be reported again.
+func (w *world) finish(i, h int) {
+	if w.left.Duplicates > 0 && !w.workers[i].hands[h].Reported {
+		w.workers[i].hands[h].Reported = true
+		return
+	}
+	w.workers[i].hands = append(w.workers[i].hands[:h:h], w.workers[i].hands[h+1:]...)
+}
+
+// report hands an outcome to the run: as its owner, or from outside when the
+// lease is gone. A refused report is out of date and dropped.
+func (w *world) report(i int, command run.Command) error {
+	err := w.submit(command, w.workers[i].epoch)
+	if _, late := command.(run.ReportCall); late && err != nil && w.workers[i].epoch != w.epoch {
+		w.workers[i].epoch = 0
+		err = w.submit(command, 0)
+	}
+	return dropRefused(w.owned(i, err))
+}
+
+func (w *world) act(i, h int, outcome run.Outcome) error {
+	held := &w.workers[i].hands[h]
+	intended := false
+	for _, e := range w.events {
+		if intent, ok := e.event.(run.CallIntended); ok && intent.Call == held.Call && intent.Intent == held.Intent {
+			intended = true
+		}
+	}
+	if !intended {
+		return broken("effect of call %d without a recorded intent", held.Call)
+	}
+	held.Done, held.Outcome = true, outcome
+	if outcome == run.OutcomeUnknown {
+		w.left.Unknowns--
+	}
+	w.attempts[held.Call]++
+	return nil
+}
+
+func (w *world) turnActions(name string, i, h int, held hand) []action {
+	reply := func(does string, report run.ReportTurn, spend func(*world)) action {
+		return action{name + does, func(w *world) error {
+			if spend != nil {
+				spend(w)
+			}
+			report.Turn, report.Attempt = held.Turn, held.Attempt
+			report.Cost = run.Amount{MicroUSD: turnCost - 1, Tokens: turnCost}
+			w.workers[i].hands = append(w.workers[i].hands[:h:h], w.workers[i].hands[h+1:]...)
+			if w.workers[i].epoch == 0 {
+				return nil // a worker without a lease drops what its model said
+			}
+			parked := w.state.Parked != nil
+			err := w.report(i, report)
+			if parked && w.workers[i].epoch != 0 {
+				// Nothing is left to do for its owner, who gives the lease back.
+				w.workers[i] = worker{hands: w.workers[i].hands}
+				w.held = false
+				w.left.Claims++
+			}
+			return err
+		}}
+	}
+	var all []action
+	if held.Turn == 1 && len(w.scope.Calls) > 0 {
+		all = append(all, reply(" calls", run.ReportTurn{Class: run.ClassCalls, Calls: w.scope.proposals()}, nil))
+	} else {
+		all = append(all, reply(" text", run.ReportTurn{Class: run.ClassText, Text: &run.Text{ID: "answer"}}, nil))
+	}
+	if w.left.Failures > 0 {
+		failed := func(w *world) { w.left.Failures-- }
+		all = append(all, reply(" fails", run.ReportTurn{Failure: &run.TurnFailure{Cause: "OUTAGE", Retryable: true}}, failed),
+			reply(" is rejected", run.ReportTurn{Failure: &run.TurnFailure{Cause: "REJECTED", Unknown: true}}, failed))
+	}
+	if w.scope.Refusal {
+		all = append(all, reply(" refuses", run.ReportTurn{Class: run.ClassRefusal}, nil), reply(" empty", run.ReportTurn{Class: run.ClassEmpty}, nil))
+	}
+	return all
+}

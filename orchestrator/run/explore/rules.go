@@ -1,0 +1,61 @@
+package explore
+
+import (
+	"errors"
+
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// errNotNamed refuses a person that no approver names.
+var errNotNamed = errors.New("not named")
+
+// rules are an organisation's rules with as many revisions as a walk needs:
+// every tool of the scope exists, and those that are held stay held.
+type rules struct {
+	scope  Scope
+	policy string
+}
+
+var _ run.Rules = rules{}
+
+// Revision is the configuration's digest.
+func (r rules) Revision() string { return "config-" + r.policy }
+
+// PolicyRevision is the policy set's digest.
+func (r rules) PolicyRevision() string { return r.policy }
+
+// Judge holds what the scope holds and permits the rest.
+func (r rules) Judge(request policy.Request) policy.Verdict {
+	verdict := policy.Verdict{Answer: policy.Permit, Revision: r.policy}
+	for _, call := range r.scope.Calls {
+		if call.Tool == request.Tool.Name && call.Held {
+			verdict.Answer, verdict.Quorum = policy.Hold, 1
+			verdict.Approvers = []policy.Approver{{Principal: "owner", Why: "tool owner"}}
+		}
+	}
+	return verdict
+}
+
+// Tool returns what the scope says of a tool.
+func (r rules) Tool(name string) (policy.ToolFacts, bool) {
+	for _, call := range r.scope.Calls {
+		if call.Tool == name {
+			return policy.ToolFacts{Name: name, Revision: "r1", Owner: "owner", Impact: policy.Reversible, Class: call.Class}, true
+		}
+	}
+	return policy.ToolFacts{}, false
+}
+
+// Ceiling is the authority that every run of the walk starts with.
+func (r rules) Ceiling(string, string) policy.Authority { return r.scope.authority() }
+
+// Entitled names people by id alone.
+func (r rules) Entitled(approvers []policy.Approver, person policy.Principal, _ []string) error {
+	for _, approver := range approvers {
+		if approver.Principal == person.ID && person.ID != "" {
+			return nil
+		}
+	}
+	return errNotNamed
+}

@@ -1,0 +1,80 @@
+// Package explore walks every state that a run of small scope can reach, over
+// the production rules: two workers, a journal, an outside that counts effects,
+// people, time and crashes. It says where a promise is broken and from where
+// no end can be reached.
+package explore
+
+import (
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Scope bounds one walk: what the model proposes in its first turn, and how
+// often each disturbance may happen.
+type Scope struct {
+	Name       string
+	Calls      []Proposed
+	Claims     int // leases handed out in all; each beyond the first is a takeover
+	Steers     int
+	Voids      bool // the steers void open approvals and interrupt the turn in flight
+	Cancels    int
+	Changes    int // of the policy set, while the run lives
+	Duplicates int // outcomes that are reported twice
+	Failures   int // of model requests
+	Unknowns   int // tool outcomes that the worker itself cannot tell
+	Repeats    int // times that a person asks for a repeat
+	Parks      int
+	Expiries   bool // approvals and questions may run out
+	Unchecked  int  // completion checks that could not be made
+	Wrong      int  // completion checks that failed
+	Refusal    bool // the model may refuse
+	Limits     run.Limits
+}
+
+// Proposed is one call of the first turn.
+type Proposed struct {
+	Tool  string
+	Class policy.EffectClass
+	Held  bool // policy holds it for a person
+	Asks  bool // it is a question
+}
+
+const (
+	startMs    = 1_000
+	deadlineMs = 1_000_000_000
+	turnCost   = 7
+	callCost   = 3
+)
+
+// DefaultLimits are limits that no walk meets by itself.
+func DefaultLimits() run.Limits {
+	return run.Limits{Turns: 4, CallsPerTurn: 4, CallsAtOnce: 2, TurnAttempts: 3, CallAttempts: 3, NoProgress: 9,
+		RepairTurns: 2, CheckAttempts: 2, Steers: 2, ApprovalMs: 500, QuestionMs: 500, TurnMs: 100, OnLimit: run.AskOnLimit}
+}
+
+func (s Scope) authority() policy.Authority {
+	tools := map[string]policy.ToolGrant{}
+	for _, call := range s.Calls {
+		tools[call.Tool] = policy.ToolGrant{Revision: "r1", Impact: policy.Irreversible, Calls: 9}
+	}
+	return policy.Authority{Tools: tools, MicroUSD: 1_000, Tokens: 1_000, DeadlineMs: deadlineMs, Turns: 9,
+		CallsAtOnce: 2, Stage: policy.Automate}
+}
+
+func (s Scope) start() run.Start {
+	return run.Start{Started: run.Started{Organisation: "acme", RunKind: run.Root, Root: "run", Subject: policy.Principal{ID: "asker"},
+		Chain: []string{"asker", "agent"}, Agent: policy.AgentFacts{Name: "agent", Revision: "a1", Owner: "owner"}, Contact: "owner",
+		Goal: run.Text{ID: "goal"}, SnapshotDigest: "snapshot", Authority: s.authority(), Limits: s.Limits, Checks: []string{"done"},
+		Accounts: []string{"acme"}}}
+}
+
+func (s Scope) proposals() []run.Proposal {
+	var proposals []run.Proposal
+	for i, call := range s.Calls {
+		id := string(rune('a' + i))
+		proposals = append(proposals, run.Proposal{Tool: call.Tool, Text: run.Text{ID: "args-" + id, Commitment: id},
+			Fingerprint: id, Revision: "r1", Impact: policy.Reversible, Class: call.Class, CostBound: callCost, Asks: call.Asks,
+			Inputs: run.CallInputs{Arguments: []byte(`{}`)}, Approval: "approval-" + id, Nonce: "nonce-" + id})
+	}
+	return proposals
+}
