@@ -1026,6 +1026,8 @@ enum VoidCause {
   STEERED
   "The approver may no longer decide."
   APPROVER_NOT_ENTITLED
+  "A limit of the run was reached first."
+  LIMIT_REACHED
 }
 
 "A request for people's decision on one exact call."

@@ -2722,6 +2722,8 @@ const (
 	VoidCauseSteered VoidCause = "STEERED"
 	// The approver may no longer decide.
 	VoidCauseApproverNotEntitled VoidCause = "APPROVER_NOT_ENTITLED"
+	// A limit of the run was reached first.
+	VoidCauseLimitReached VoidCause = "LIMIT_REACHED"
 )
 
 var AllVoidCause = []VoidCause{
@@ -2731,11 +2733,12 @@ var AllVoidCause = []VoidCause{
 	VoidCauseToolChanged,
 	VoidCauseSteered,
 	VoidCauseApproverNotEntitled,
+	VoidCauseLimitReached,
 }
 
 func (e VoidCause) IsValid() bool {
 	switch e {
-	case VoidCauseExpired, VoidCauseCancelled, VoidCausePolicyChanged, VoidCauseToolChanged, VoidCauseSteered, VoidCauseApproverNotEntitled:
+	case VoidCauseExpired, VoidCauseCancelled, VoidCausePolicyChanged, VoidCauseToolChanged, VoidCauseSteered, VoidCauseApproverNotEntitled, VoidCauseLimitReached:
 		return true
 	}
 	return false

@@ -1,0 +1,206 @@
+package graph
+
+import (
+	"context"
+	"strings"
+
+	"gantry.dev/graph/generated"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/run"
+)
+
+// Conversation returns one conversation.
+func (r queries) Conversation(ctx context.Context, id string) (*generated.Conversation, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := readID(id, caller.Principal.Organisation, conversationNode, 1)
+	if err != nil {
+		return nil, err
+	}
+	return r.conversation(ctx, caller, parts[0])
+}
+
+func (r root) conversation(ctx context.Context, caller Caller, id string) (*generated.Conversation, error) {
+	found, err := r.config.Conversations.Get(ctx, caller, id)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newViewer(ctx, r.config, caller, []run.Text{found.Title})
+	if err != nil {
+		return nil, err
+	}
+	return v.conversation(found), nil
+}
+
+func (v *viewer) conversation(c Conversation) *generated.Conversation {
+	return &generated.Conversation{ID: v.id(conversationNode, c.ID), Title: v.text(c.Title), Participants: v.actors(c.Participants), CreatedAt: at(c.CreatedMs)}
+}
+
+// Conversations lists conversations.
+func (r queries) Conversations(ctx context.Context, first int, after *string) (*generated.ConversationConnection, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := readList("conversations", first, after, func(after string, first int) ([]Conversation, string, error) {
+		return r.config.Conversations.List(ctx, caller, after, first)
+	})
+	if err != nil {
+		return nil, err
+	}
+	v, err := newViewer(ctx, r.config, caller, each(list.items, func(c Conversation) run.Text { return c.Title }))
+	if err != nil {
+		return nil, err
+	}
+	out := &generated.ConversationConnection{Edges: []*generated.ConversationEdge{}, PageInfo: pageInfo(list.cursors, list.more)}
+	for i, item := range list.items {
+		out.Edges = append(out.Edges, &generated.ConversationEdge{Cursor: list.cursors[i], Node: v.conversation(item)})
+	}
+	return out, nil
+}
+
+// Entries lists the entries of a conversation.
+func (r conversations) Entries(ctx context.Context, obj *generated.Conversation, first int, after *string) (*generated.EntryConnection, error) {
+	caller, id, err := r.of(ctx, obj, first)
+	if err != nil {
+		return nil, err
+	}
+	from, err := readPosition(after, id)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := r.config.Conversations.Entries(ctx, caller, id, from, first+1)
+	if err != nil {
+		return nil, err
+	}
+	more := len(entries) > first
+	edges, err := r.entries(ctx, caller, entries[:min(first, len(entries))])
+	if err != nil {
+		return nil, err
+	}
+	cursors := each(edges, func(e *generated.EntryEdge) string { return e.Cursor })
+	return &generated.EntryConnection{Edges: edges, PageInfo: pageInfo(cursors, more)}, nil
+}
+
+// Runs lists the runs of a conversation.
+func (r conversations) Runs(ctx context.Context, obj *generated.Conversation, first int, after *string) (*generated.RunConnection, error) {
+	caller, id, err := r.of(ctx, obj, first)
+	if err != nil {
+		return nil, err
+	}
+	return r.runPage(ctx, caller, RunFilter{Conversation: id}, first, after)
+}
+
+func (r conversations) of(ctx context.Context, obj *generated.Conversation, first int) (Caller, string, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return caller, "", err
+	}
+	parts, err := readID(obj.ID, caller.Principal.Organisation, conversationNode, 1)
+	if err != nil {
+		return caller, "", err
+	}
+	return caller, parts[0], checkFirst(first)
+}
+
+// entries maps entries for a caller, opening all their texts at once.
+func (r root) entries(ctx context.Context, caller Caller, entries []engine.Entry) ([]*generated.EntryEdge, error) {
+	var texts []run.Text
+	for _, entry := range entries {
+		if entry.Text != nil {
+			texts = append(texts, *entry.Text)
+		}
+	}
+	v, err := newViewer(ctx, r.config, caller, texts)
+	if err != nil {
+		return nil, err
+	}
+	return each(entries, func(e engine.Entry) *generated.EntryEdge {
+		node := &generated.Entry{Number: int64(e.Number), Kind: generated.EntryKind(strings.ToUpper(e.Kind)), Author: v.actor(e.Author),
+			Text: v.optional(e.Text), At: at(e.AtMs)}
+		if e.Run != "" {
+			id := v.id(runNode, e.Run)
+			node.Run = &id
+		}
+		return &generated.EntryEdge{Cursor: positionCursor(e.Conversation, e.Number), Node: node}
+	}), nil
+}
+
+// StartConversation begins a conversation.
+func (r mutations) StartConversation(ctx context.Context, in generated.StartConversationInput) (*generated.StartConversationPayload, error) {
+	created, outcome, err := r.startConversation(ctx, in)
+	refusals, err := userErrors(err)
+	if err != nil {
+		return nil, err
+	}
+	payload := &generated.StartConversationPayload{UserErrors: refusals, ClientMutationID: in.ClientMutationID}
+	if len(refusals) > 0 {
+		return payload, nil
+	}
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	payload.Outcome = mutationOutcome(outcome.Replayed)
+	payload.Conversation, err = r.conversation(ctx, caller, created.ID)
+	return payload, err
+}
+
+func (r mutations) startConversation(ctx context.Context, in generated.StartConversationInput) (Conversation, Outcome, error) {
+	c, err := r.command(ctx, in.CommandID)
+	if err != nil {
+		return Conversation{}, Outcome{}, err
+	}
+	if err := checkText("title", in.Title, maxTitle); err != nil {
+		return Conversation{}, Outcome{}, err
+	}
+	if len(in.Participants) > maxFirst {
+		return Conversation{}, Outcome{}, &inputError{"INVALID", "participants", "A conversation begins with at most 100 participants."}
+	}
+	return r.config.Conversations.Create(ctx, c.caller, ConversationInput{Title: in.Title, Participants: in.Participants, CommandID: c.id})
+}
+
+// SendMessage says something in a conversation.
+func (r mutations) SendMessage(ctx context.Context, in generated.SendMessageInput) (*generated.SendMessagePayload, error) {
+	conversation, outcome, err := r.sendMessage(ctx, in)
+	refusals, err := userErrors(err)
+	if err != nil {
+		return nil, err
+	}
+	payload := &generated.SendMessagePayload{UserErrors: refusals, ClientMutationID: in.ClientMutationID}
+	if len(refusals) > 0 {
+		return payload, nil
+	}
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	payload.Outcome = mutationOutcome(outcome.Replayed)
+	if payload.Conversation, err = r.conversation(ctx, caller, conversation); err != nil || outcome.Run == "" {
+		return payload, err
+	}
+	payload.Run, err = r.run(ctx, caller, outcome.Run)
+	return payload, err
+}
+
+func (r mutations) sendMessage(ctx context.Context, in generated.SendMessageInput) (string, Outcome, error) {
+	c, err := r.command(ctx, in.CommandID)
+	if err != nil {
+		return "", Outcome{}, err
+	}
+	if err := checkText("text", in.Text, maxText); err != nil {
+		return "", Outcome{}, err
+	}
+	parts, err := readID(in.Conversation, c.caller.Principal.Organisation, conversationNode, 1)
+	if err != nil {
+		return "", Outcome{}, err
+	}
+	message := Message{Conversation: parts[0], Text: in.Text, Steer: in.Steer, CommandID: c.id}
+	if in.Agent != nil {
+		message.Agent = *in.Agent
+	}
+	outcome, err := r.config.Conversations.Send(ctx, c.caller, message)
+	return parts[0], outcome, err
+}

@@ -1,0 +1,183 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/errcode"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"gantry.dev/agents"
+	"gantry.dev/graph/generated"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/run"
+)
+
+// The codes of top-level errors, in extensions.code.
+const (
+	codeUnauthenticated = "UNAUTHENTICATED"
+	codeNotFound        = "NOT_FOUND"
+	codeBadRequest      = "BAD_REQUEST"
+	codeOverLimit       = "OVER_LIMIT"
+	codeCursorInvalid   = "CURSOR_INVALID"
+	codeResync          = "RESYNC"
+	codeTooBusy         = "TOO_BUSY"
+	codeInternal        = "INTERNAL"
+)
+
+// fault is an error with a code, safe to show.
+type fault struct {
+	code    string
+	message string
+	extra   map[string]any
+}
+
+// Error returns the message.
+func (f *fault) Error() string { return f.message }
+
+var (
+	errUnauthenticated = &fault{code: codeUnauthenticated, message: "Send a valid bearer token."}
+	errNotFound        = &fault{code: codeNotFound, message: "There is no such thing, or none that you may know of."}
+	errCursor          = &fault{code: codeCursorInvalid, message: "The cursor is not one of this list; begin without one."}
+	errTooBusy         = &fault{code: codeTooBusy, message: "The run is too busy; send the command again with the same commandId.", extra: map[string]any{"retryable": true}}
+	errInternal        = &fault{code: codeInternal, message: "Something went wrong inside Gantry; the log says more."}
+)
+
+func badRequest(message string) *fault { return &fault{code: codeBadRequest, message: message} }
+
+// overLimit names the limit, the value and what is allowed.
+func overLimit(limit string, value, allowed int) *fault {
+	return &fault{code: codeOverLimit, message: fmt.Sprintf("%s is %d, the limit is %d.", limit, value, allowed),
+		extra: map[string]any{"limit": limit, "value": value, "allowed": allowed}}
+}
+
+// resync tells a reader that was too slow where to go on.
+func resync(cursor string) *fault {
+	return &fault{code: codeResync, message: "You were too slow for the stream; subscribe again from the cursor.",
+		extra: map[string]any{"cursor": cursor, "retryable": true}}
+}
+
+func (f *fault) graphql() *gqlerror.Error {
+	extensions := map[string]any{"code": f.code}
+	for name, value := range f.extra {
+		extensions[name] = value
+	}
+	return &gqlerror.Error{Err: f, Message: f.message, Extensions: extensions}
+}
+
+// public turns any error into one that is safe to show.
+func public(err error) (*fault, bool) {
+	var shown *fault
+	switch {
+	case errors.As(err, &shown):
+		return shown, true
+	case errors.Is(err, engine.ErrNotFound):
+		return errNotFound, true
+	case errors.Is(err, engine.ErrTooBusy):
+		return errTooBusy, true
+	}
+	return errInternal, false
+}
+
+var suggestion = regexp.MustCompile(`(?s)\s*Did you mean .*$`)
+
+// presenter writes errors: with a code, without what only operators may learn,
+// and without anything from inside.
+func presenter(log *slog.Logger, open func(context.Context) bool) graphql.ErrorPresenterFunc {
+	return func(ctx context.Context, err error) *gqlerror.Error {
+		var shown *gqlerror.Error
+		if errors.As(err, &shown) && ofTheRequest(shown) {
+			if !open(ctx) {
+				shown.Message = suggestion.ReplaceAllString(shown.Message, "")
+			}
+			return shown
+		}
+		clean, known := public(err)
+		if !known && ctx.Err() == nil {
+			log.ErrorContext(ctx, "graph: internal error", "error", err)
+		}
+		out := clean.graphql()
+		if path := graphql.GetPath(ctx); len(path) > 0 {
+			out.Path = path
+		}
+		return out
+	}
+}
+
+// ofTheRequest reports whether an error of the GraphQL library only speaks
+// about the document that the client sent.
+func ofTheRequest(err *gqlerror.Error) bool {
+	var ours *fault
+	if errors.As(err.Err, &ours) {
+		return true
+	}
+	code, _ := err.Extensions["code"].(string)
+	if code == errcode.ParseFailed || code == errcode.ValidationFailed {
+		return true
+	}
+	if err.Rule != "" || err.Message == "introspection disabled" {
+		if err.Extensions == nil {
+			err.Extensions = map[string]any{}
+		}
+		err.Extensions["code"] = errcode.ValidationFailed
+		return true
+	}
+	return false
+}
+
+// changeRefusals are what package agents refuses, with their stable codes.
+var changeRefusals = []struct {
+	err     error
+	code    string
+	message string
+}{
+	{agents.ErrSecondPerson, "SECOND_PERSON_NEEDED", "A second person must approve it."},
+	{agents.ErrNotEntitled, "NOT_ENTITLED", "Nobody of those who answer for it takes part."},
+	{agents.ErrNotAPerson, "NOT_A_PERSON", "Only people of the organisation change it."},
+	{agents.ErrNoEvidence, "EVIDENCE_NEEDED", "Say where what was observed can be read."},
+	{agents.ErrFreerStage, "STAGE_NOT_BY_PUBLISHING", "Publishing does not make a stage freer; use setStage with evidence."},
+	{agents.ErrUnknown, codeNotFound, errNotFound.message},
+	{run.ErrBudget, "BUDGET_EXCEEDED", "The budget does not cover it; ask its owner to raise it."},
+}
+
+// userErrors turns a refusal into what a mutation shows. What is no refusal
+// stays an error.
+func userErrors(err error) ([]*generated.UserError, error) {
+	if err == nil {
+		return []*generated.UserError{}, nil
+	}
+	var refusal *run.Refusal
+	var input *inputError
+	switch {
+	case errors.As(err, &refusal) && refusal.Code != codeNotFound:
+		return oneUserError(refusal.Code, refusal.Detail, nil), nil
+	case refusal != nil || errors.Is(err, engine.ErrNotFound):
+		return oneUserError(codeNotFound, errNotFound.message, nil), nil
+	case errors.As(err, &input):
+		return oneUserError(input.code, input.message, &input.field), nil
+	}
+	for _, known := range changeRefusals {
+		if errors.Is(err, known.err) {
+			return oneUserError(known.code, known.message, nil), nil
+		}
+	}
+	var faults agents.Faults
+	if errors.As(err, &faults) {
+		return oneUserError("INVALID", faults.Error(), nil), nil
+	}
+	return nil, err
+}
+
+func oneUserError(code, message string, field *string) []*generated.UserError {
+	return []*generated.UserError{{Code: code, Message: message, Field: field}}
+}
+
+// inputError is a fault of one input field.
+type inputError struct{ code, field, message string }
+
+// Error returns the field and the message.
+func (e *inputError) Error() string { return e.field + ": " + e.message }

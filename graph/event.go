@@ -1,0 +1,225 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"gantry.dev/graph/generated"
+	"gantry.dev/orchestrator/canon"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Events lists the events of a run.
+func (r runs) Events(ctx context.Context, obj *generated.Run, first int, after *string) (*generated.RunEventConnection, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFirst(first); err != nil {
+		return nil, err
+	}
+	parts, err := readID(obj.ID, caller.Principal.Organisation, runNode, 1)
+	if err != nil {
+		return nil, err
+	}
+	from, err := readPosition(after, parts[0])
+	if err != nil {
+		return nil, err
+	}
+	records, err := r.config.Runs.Events(ctx, caller, parts[0], from)
+	if err != nil {
+		return nil, err
+	}
+	more := len(records) > first
+	records = records[:min(first, len(records))]
+	events, err := r.events(ctx, caller, records)
+	if err != nil {
+		return nil, err
+	}
+	out := &generated.RunEventConnection{Edges: []*generated.RunEventEdge{}}
+	var cursors []string
+	for _, event := range events {
+		cursors = append(cursors, event.Cursor)
+		out.Edges = append(out.Edges, &generated.RunEventEdge{Cursor: event.Cursor, Node: event})
+	}
+	out.PageInfo = pageInfo(cursors, more)
+	return out, nil
+}
+
+// Audit returns a run's journal and whether it holds together.
+func (r queries) Audit(ctx context.Context, id string) (*generated.Audit, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := readID(id, caller.Principal.Organisation, runNode, 1)
+	if err != nil {
+		return nil, err
+	}
+	records, err := r.config.Runs.Events(ctx, caller, parts[0], 0)
+	if err != nil {
+		return nil, err
+	}
+	events, err := r.events(ctx, caller, records)
+	if err != nil {
+		return nil, err
+	}
+	out := &generated.Audit{Run: id, Records: []*generated.AuditRecord{}, Verified: true}
+	state := &run.State{ID: parts[0]}
+	for i, record := range records {
+		if out.Verified && run.Replay(state, records[i:i+1]) != nil {
+			broken := int64(record.Seq)
+			out.Verified, out.BrokenAt = false, &broken
+		}
+		out.Head = record.Digest
+		out.Records = append(out.Records, &generated.AuditRecord{Seq: int64(record.Seq), Kind: string(record.Kind), Version: record.Version,
+			At: at(record.AtMs), Previous: maybe(record.Prev), Digest: record.Digest, Event: events[i].Event})
+	}
+	return out, nil
+}
+
+// events maps records for a caller, opening all their texts at once.
+func (r root) events(ctx context.Context, caller Caller, records []run.Record) ([]*generated.RunEvent, error) {
+	decoded := make([]run.Event, len(records))
+	var texts []run.Text
+	for i, record := range records {
+		event, err := run.Decode(record)
+		if err != nil {
+			continue // shown without its body: nothing unknown is passed on
+		}
+		decoded[i] = event
+		texts = append(texts, event.Texts()...)
+	}
+	v, err := newViewer(ctx, r.config, caller, texts)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*generated.RunEvent, 0, len(records))
+	for i, record := range records {
+		body, err := v.eventBody(decoded[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, &generated.RunEvent{Cursor: positionCursor(record.Run, record.Seq), Seq: int64(record.Seq), Kind: string(record.Kind),
+			At: at(record.AtMs), Summary: summary(record.Kind), Event: body})
+	}
+	return out, nil
+}
+
+// eventBody writes an event with its texts in place of their references, or
+// what stands for them, and without labels that the caller may not know of.
+func (v *viewer) eventBody(event run.Event) (json.RawMessage, error) {
+	if event == nil {
+		return json.RawMessage("null"), nil
+	}
+	raw, err := canon.Marshal(event)
+	if err != nil {
+		return nil, err
+	}
+	var body any
+	decoder := json.NewDecoder(strings.NewReader(string(raw)))
+	decoder.UseNumber()
+	if err := decoder.Decode(&body); err != nil {
+		return nil, err
+	}
+	texts := map[string]run.Text{}
+	for _, text := range event.Texts() {
+		texts[text.ID] = text
+	}
+	shown, err := json.Marshal(v.redact("", body, texts))
+	return shown, err
+}
+
+// labelFields hold sets of labels, wherever in an event they stand.
+var labelFields = map[string]bool{"labels": true, "clearance": true}
+
+// credentialFields say nothing to a reader and are nobody else's.
+var credentialFields = map[string]bool{"tokenId": true}
+
+func (v *viewer) redact(field string, value any, texts map[string]run.Text) any {
+	switch value := value.(type) {
+	case []any:
+		if labelFields[field] {
+			return v.redactLabels(value)
+		}
+		out := make([]any, 0, len(value))
+		for _, part := range value {
+			out = append(out, v.redact("", part, texts))
+		}
+		return out
+	case map[string]any:
+		if text, is := textOf(value, texts); is {
+			return v.text(text)
+		}
+		out := map[string]any{}
+		for name, part := range value {
+			if !credentialFields[name] {
+				out[name] = v.redact(name, part, texts)
+			}
+		}
+		if _, isIdentity := value["tokenId"]; isIdentity {
+			delete(out, "digest")
+		}
+		return out
+	}
+	return value
+}
+
+func (v *viewer) redactLabels(labels []any) []any {
+	known := []any{}
+	for _, label := range labels {
+		if name, ok := label.(string); ok && v.caller.Principal.Clearance.Has(policy.Label(name)) {
+			known = append(known, name)
+		}
+	}
+	return known
+}
+
+// textOf recognises a reference to a text. What looks like one but is none of
+// the event's own is withheld as well.
+func textOf(value map[string]any, texts map[string]run.Text) (run.Text, bool) {
+	if _, commits := value["commitment"]; !commits {
+		return run.Text{}, false
+	}
+	id, _ := value["id"].(string)
+	return texts[id], true
+}
+
+// summaries say what each kind of event means, without any text of the run.
+var summaries = map[run.EventKind]string{
+	run.KindStarted:           "The run was admitted.",
+	run.KindTurnStarted:       "A model request was sent.",
+	run.KindTurnAnswered:      "The model answered.",
+	run.KindTurnFailed:        "A model request failed.",
+	run.KindCallProposed:      "The model proposed a call.",
+	run.KindCallJudged:        "Policy judged a call.",
+	run.KindApprovalRequested: "A call is held for people.",
+	run.KindApprovalDecided:   "A person decided on a held call.",
+	run.KindApprovalVoided:    "An approval became void.",
+	run.KindQuestionAsked:     "The model asked a person.",
+	run.KindQuestionAnswered:  "A person answered.",
+	run.KindQuestionVoided:    "A question became void.",
+	run.KindCallIntended:      "An attempt of a call is about to begin.",
+	run.KindCallEnded:         "A call ended.",
+	run.KindCallUncertain:     "A call may or may not have happened.",
+	run.KindUncertainResolved: "A person found out what became of an uncertain call.",
+	run.KindLateOutcome:       "An outcome arrived late and changed nothing.",
+	run.KindSteerAccepted:     "A person gave guidance.",
+	run.KindSteerSettled:      "It is decided what became of a person's guidance.",
+	run.KindCancelAccepted:    "A person cancelled the run.",
+	run.KindLimitReached:      "A limit was reached; a person is asked.",
+	run.KindLimitRaised:       "A person raised a limit.",
+	run.KindVerified:          "The completion checks looked at the answer.",
+	run.KindEnded:             "The run ended.",
+	run.KindParked:            "The run was parked for an operator.",
+	run.KindResumed:           "A person let the run go on.",
+}
+
+func summary(kind run.EventKind) string {
+	if text, known := summaries[kind]; known {
+		return text
+	}
+	return "An event of a kind that this server does not know."
+}

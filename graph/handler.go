@@ -1,0 +1,185 @@
+package graph
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/handler"
+	"github.com/99designs/gqlgen/graphql/handler/transport"
+	"github.com/sourcegraph/conc"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"gantry.dev/agents"
+	"gantry.dev/graph/generated"
+	"gantry.dev/graph/graphiql"
+)
+
+// Config is what the handler serves from. Everything is needed but Log.
+type Config struct {
+	Runs          Runs
+	Conversations Conversations
+	Inbox         Inbox
+	Tools         Tools
+	Agents        Agents
+	Budgets       Budgets
+	Live          Live
+	Directory     Directory
+	Verifier      *Verifier
+	Limits        Limits
+	Connections   ConnectionLimits
+	Introspection bool          // everybody may read the schema, for development
+	NewID         func() string // fresh ids for commands and steers
+	Clock         func() time.Time
+	Log           *slog.Logger // nil for none
+}
+
+// Handler serves /graphql over POST, SSE and websocket, and the explorer at /.
+type Handler struct {
+	config      Config
+	server      *handler.Server
+	streams     *conc.WaitGroup
+	connections *connections
+	explorer    http.Handler
+}
+
+// NewHandler returns the handler. Errors: something of the configuration is
+// missing.
+func NewHandler(config Config) (*Handler, error) {
+	if config.Runs == nil || config.Conversations == nil || config.Inbox == nil || config.Tools == nil || config.Agents == nil ||
+		config.Budgets == nil || config.Live == nil || config.Directory == nil || config.Verifier == nil || config.NewID == nil || config.Clock == nil {
+		return nil, errors.New("graph: the configuration is not complete")
+	}
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	h := &Handler{config: config, streams: &conc.WaitGroup{}, connections: newConnections(config.Connections), explorer: graphiql.Handler()}
+	h.server = handler.New(generated.NewExecutableSchema(generated.Config{Resolvers: root{config: config, streams: h.streams}}))
+	open := func(ctx context.Context) bool {
+		caller, err := callerOf(ctx)
+		return err == nil && (config.Introspection || caller.Principal.HasRole(agents.RoleOperator))
+	}
+	present := presenter(config.Log, open)
+	h.server.SetErrorPresenter(present)
+	h.server.SetRecoverFunc(func(ctx context.Context, _ any) error {
+		config.Log.ErrorContext(ctx, "graph: a resolver panicked")
+		return errInternal
+	})
+	h.server.Use(limiter{limits: config.Limits, open: open})
+	h.server.Use(h.connections)
+	h.server.Use(endings{present: present})
+	h.server.AddTransport(h.websocket())
+	h.server.AddTransport(transport.SSE{KeepAlivePingInterval: 15 * time.Second})
+	h.server.AddTransport(transport.POST{})
+	return h, nil
+}
+
+// Wait returns when every stream has ended; the server must have been shut
+// down before.
+func (h *Handler) Wait() { h.streams.Wait() }
+
+// ServeHTTP serves the interface and the explorer.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/graphql" {
+		h.explorer.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Header.Get("Upgrade") != "" {
+		h.upgrade(w, r)
+		return
+	}
+	h.post(w, r)
+}
+
+func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		refuse(w, http.StatusMethodNotAllowed, badRequest("Operations are sent by POST only."))
+		return
+	}
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		refuse(w, http.StatusUnsupportedMediaType, badRequest("The content type must be application/json."))
+		return
+	}
+	s, err := h.authenticate(r.Context(), r.Header.Get("Authorization"))
+	if err != nil {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		refuse(w, http.StatusUnauthorized, errUnauthenticated)
+		return
+	}
+	_, body, fault := readParams(r.Body, h.config.Limits)
+	if fault != nil {
+		status := http.StatusBadRequest
+		if fault.code == codeOverLimit {
+			status = http.StatusRequestEntityTooLarge
+		}
+		refuse(w, status, fault)
+		return
+	}
+	// A stream over SSE ends with its token.
+	ctx, cancel := context.WithTimeout(withSession(r.Context(), s), s.expires.Sub(h.config.Clock()))
+	defer cancel()
+	r = r.WithContext(ctx)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	h.server.ServeHTTP(w, r)
+}
+
+func refuse(w http.ResponseWriter, status int, fault *fault) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(graphql.Response{Errors: gqlerror.List{fault.graphql()}})
+}
+
+func (h *Handler) upgrade(w http.ResponseWriter, r *http.Request) {
+	offered := strings.Split(r.Header.Get("Sec-WebSocket-Protocol"), ",")
+	if !slices.ContainsFunc(offered, func(p string) bool { return strings.TrimSpace(p) == subprotocol }) {
+		refuse(w, http.StatusBadRequest, badRequest("The websocket protocol is "+subprotocol+"."))
+		return
+	}
+	// Only one protocol is spoken, whatever else was offered.
+	r.Header.Set("Sec-WebSocket-Protocol", subprotocol)
+	h.server.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), connectionKey{}, &connection{})))
+}
+
+// root answers from the configuration.
+type root struct {
+	config  Config
+	streams *conc.WaitGroup
+}
+
+type (
+	queries       struct{ root }
+	mutations     struct{ root }
+	subscriptions struct{ root }
+	conversations struct{ root }
+	runs          struct{ root }
+)
+
+var _ generated.ResolverRoot = root{}
+
+// Query answers queries.
+func (r root) Query() generated.QueryResolver { return queries{r} }
+
+// Mutation takes mutations.
+func (r root) Mutation() generated.MutationResolver { return mutations{r} }
+
+// Subscription serves streams.
+func (r root) Subscription() generated.SubscriptionResolver { return subscriptions{r} }
+
+// Conversation answers the edges of a conversation.
+func (r root) Conversation() generated.ConversationResolver { return conversations{r} }
+
+// Run answers the edges of a run.
+func (r root) Run() generated.RunResolver { return runs{r} }

@@ -1,0 +1,344 @@
+package graph
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+	"github.com/vektah/gqlparser/v2/lexer"
+	"github.com/vektah/gqlparser/v2/parser"
+)
+
+// Limits bound one operation, whichever way it comes. Zero allows nothing.
+type Limits struct {
+	BodyBytes       int // of a request or a websocket message
+	Tokens          int // of the document
+	Depth           int // of nested fields
+	Aliases         int // in the document
+	RootFields      int // of the operation, fragments included
+	VariableBytes   int // of the variables as JSON
+	VariableNesting int
+	Complexity      int // fields, times the items of the lists around them
+	Errors          int // that are returned
+}
+
+// DefaultLimits returns the limits of a served organisation.
+func DefaultLimits() Limits {
+	return Limits{BodyBytes: 1 << 20, Tokens: 10_000, Depth: 12, Aliases: 50, RootFields: 20,
+		VariableBytes: 256 << 10, VariableNesting: 32, Complexity: 50_000, Errors: 20}
+}
+
+// onceMutations may stand at most once in an operation: a person means each of
+// them singly.
+var onceMutations = map[string]bool{"decideApproval": true, "cancelRun": true, "startRun": true}
+
+// limiter refuses operations over the limits, before they are validated.
+type limiter struct {
+	limits Limits
+	open   func(context.Context) bool // whether the caller may read the schema
+}
+
+var (
+	_ graphql.OperationParameterMutator = limiter{}
+	_ graphql.OperationContextMutator   = limiter{}
+	_ graphql.ResponseInterceptor       = limiter{}
+)
+
+// ExtensionName returns the name of the extension.
+func (limiter) ExtensionName() string { return "Limits" }
+
+// Validate accepts every schema.
+func (limiter) Validate(graphql.ExecutableSchema) error { return nil }
+
+// MutateOperationParameters checks the document before anything costly is done
+// with it.
+func (l limiter) MutateOperationParameters(_ context.Context, params *graphql.RawParams) *gqlerror.Error {
+	if fault := l.checkVariables(params.Variables); fault != nil {
+		return fault.graphql()
+	}
+	if fault := l.checkTokens(params.Query); fault != nil {
+		return fault.graphql()
+	}
+	document, err := parser.ParseQuery(&ast.Source{Input: params.Query})
+	if err != nil {
+		return nil // said better by the executor, which parses again
+	}
+	if fault := l.checkDocument(document); fault != nil {
+		return fault.graphql()
+	}
+	return nil
+}
+
+// MutateOperationContext checks the complexity, which needs the schema.
+func (l limiter) MutateOperationContext(ctx context.Context, operation *graphql.OperationContext) *gqlerror.Error {
+	operation.DisableIntrospection = !l.open(ctx)
+	cost := complexity(operation.Operation.SelectionSet, operation.Variables, l.limits.Complexity)
+	if cost > l.limits.Complexity {
+		return overLimit("complexity", cost, l.limits.Complexity).graphql()
+	}
+	return nil
+}
+
+// InterceptResponse cuts the errors of a response.
+func (l limiter) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+	response := next(ctx)
+	if response != nil && len(response.Errors) > l.limits.Errors {
+		response.Errors = response.Errors[:l.limits.Errors]
+	}
+	return response
+}
+
+func (l limiter) checkVariables(variables map[string]any) *fault {
+	if len(variables) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(variables)
+	if err != nil {
+		return badRequest("The variables cannot be read.")
+	}
+	if len(raw) > l.limits.VariableBytes {
+		return overLimit("variable bytes", len(raw), l.limits.VariableBytes)
+	}
+	if deep := nesting(variables); deep > l.limits.VariableNesting {
+		return overLimit("variable nesting", deep, l.limits.VariableNesting)
+	}
+	return nil
+}
+
+func nesting(value any) int {
+	deepest := 0
+	switch value := value.(type) {
+	case map[string]any:
+		for _, part := range value {
+			deepest = max(deepest, nesting(part))
+		}
+	case []any:
+		for _, part := range value {
+			deepest = max(deepest, nesting(part))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
+}
+
+// checkTokens counts one token beyond the limit at most.
+func (l limiter) checkTokens(query string) *fault {
+	lex := lexer.New(&ast.Source{Input: query})
+	for count := 0; ; count++ {
+		token, err := lex.ReadToken()
+		if err != nil || token.Kind == lexer.EOF {
+			return nil
+		}
+		if count+1 > l.limits.Tokens {
+			return overLimit("tokens", count+1, l.limits.Tokens)
+		}
+	}
+}
+
+func (l limiter) checkDocument(document *ast.QueryDocument) *fault {
+	m := measure{document: document, limits: l.limits, depths: map[string]int{}, fields: map[string]int{}}
+	for _, operation := range document.Operations {
+		if depth := m.depth(operation.SelectionSet); depth > l.limits.Depth {
+			return overLimit("depth", depth, l.limits.Depth)
+		}
+		if fields := m.count(operation.SelectionSet); fields > l.limits.RootFields {
+			return overLimit("root fields", fields, l.limits.RootFields)
+		}
+		if operation.Operation == ast.Mutation {
+			if fault := m.once(operation.SelectionSet); fault != nil {
+				return fault
+			}
+		}
+		m.alias(operation.SelectionSet)
+	}
+	for _, fragment := range document.Fragments {
+		m.alias(fragment.SelectionSet)
+	}
+	if m.aliases > l.limits.Aliases {
+		return overLimit("aliases", m.aliases, l.limits.Aliases)
+	}
+	return nil
+}
+
+// measure walks a document that was not validated: fragments may be missing or
+// spread themselves. Every fragment is walked once.
+type measure struct {
+	document *ast.QueryDocument
+	limits   Limits
+	depths   map[string]int // by fragment; 0 while it is walked, which ends a cycle
+	fields   map[string]int
+	aliases  int
+}
+
+func (m *measure) depth(set ast.SelectionSet) int {
+	deepest := 0
+	for _, selection := range set {
+		switch s := selection.(type) {
+		case *ast.Field:
+			deepest = max(deepest, 1+m.depth(s.SelectionSet))
+		case *ast.InlineFragment:
+			deepest = max(deepest, m.depth(s.SelectionSet))
+		case *ast.FragmentSpread:
+			deepest = max(deepest, m.fragment(m.depths, s.Name, m.depth))
+		}
+	}
+	return deepest
+}
+
+// count returns the fields of a set with its fragments, each spread counted.
+func (m *measure) count(set ast.SelectionSet) int {
+	fields := 0
+	for _, selection := range set {
+		switch s := selection.(type) {
+		case *ast.Field:
+			fields++
+		case *ast.InlineFragment:
+			fields += m.count(s.SelectionSet)
+		case *ast.FragmentSpread:
+			fields += m.fragment(m.fields, s.Name, m.count)
+		}
+		if fields > m.limits.RootFields {
+			break // enough to refuse, and it cannot overflow
+		}
+	}
+	return fields
+}
+
+func (m *measure) fragment(known map[string]int, name string, walk func(ast.SelectionSet) int) int {
+	if value, walked := known[name]; walked {
+		return value
+	}
+	known[name] = 0
+	if fragment := m.document.Fragments.ForName(name); fragment != nil {
+		known[name] = walk(fragment.SelectionSet)
+	}
+	return known[name]
+}
+
+// once refuses a mutation of onceMutations that stands in the set twice.
+func (m *measure) once(set ast.SelectionSet) *fault {
+	for name := range onceMutations {
+		known := map[string]int{}
+		var count func(ast.SelectionSet) int
+		count = func(set ast.SelectionSet) int {
+			seen := 0
+			for _, selection := range set {
+				switch s := selection.(type) {
+				case *ast.Field:
+					if s.Name == name {
+						seen++
+					}
+				case *ast.InlineFragment:
+					seen += count(s.SelectionSet)
+				case *ast.FragmentSpread:
+					seen += m.fragment(known, s.Name, count)
+				}
+			}
+			return min(seen, 2) // enough to refuse, and it cannot overflow
+		}
+		if seen := count(set); seen > 1 {
+			return overLimit(name+" in one operation", seen, 1)
+		}
+	}
+	return nil
+}
+
+func (m *measure) alias(set ast.SelectionSet) {
+	for _, selection := range set {
+		switch s := selection.(type) {
+		case *ast.Field:
+			if s.Alias != s.Name {
+				m.aliases++
+			}
+			m.alias(s.SelectionSet)
+		case *ast.InlineFragment:
+			m.alias(s.SelectionSet)
+		}
+	}
+}
+
+// listItems is how many items a list without `first` counts as.
+const listItems = 10
+
+// complexity counts fields, times the items of the lists around them. It stops
+// above the limit, so that nested fragments cannot make it run long.
+func complexity(set ast.SelectionSet, variables map[string]any, limit int) int {
+	cost := 0
+	for _, selection := range set {
+		switch s := selection.(type) {
+		case *ast.Field:
+			inner := complexity(s.SelectionSet, variables, limit)
+			cost += 1 + inner*items(s, variables)
+		case *ast.InlineFragment:
+			cost += complexity(s.SelectionSet, variables, limit)
+		case *ast.FragmentSpread:
+			if s.Definition != nil {
+				cost += complexity(s.Definition.SelectionSet, variables, limit)
+			}
+		}
+		if cost > limit {
+			return cost
+		}
+	}
+	return cost
+}
+
+func items(field *ast.Field, variables map[string]any) int {
+	if field.Definition == nil {
+		return 1
+	}
+	if field.Definition.Arguments.ForName("first") != nil {
+		switch first := field.ArgumentMap(variables)["first"].(type) {
+		case int64:
+			return int(min(max(first, 1), maxFirst))
+		case int:
+			return min(max(first, 1), maxFirst)
+		}
+		return maxFirst
+	}
+	// The edges of a connection are counted by its `first` already.
+	if field.Definition.Type.Elem == nil || field.Name == "edges" || field.ObjectDefinition != nil && field.ObjectDefinition.BuiltIn {
+		return 1
+	}
+	return listItems
+}
+
+// readParams reads the JSON body of a request: one object, no more. Errors:
+// *fault.
+func readParams(body io.Reader, limits Limits) (graphql.RawParams, []byte, *fault) {
+	raw, err := io.ReadAll(io.LimitReader(body, int64(limits.BodyBytes)+1))
+	if err != nil {
+		return graphql.RawParams{}, nil, badRequest("The body cannot be read.")
+	}
+	if len(raw) > limits.BodyBytes {
+		return graphql.RawParams{}, nil, overLimit("body bytes", len(raw), limits.BodyBytes)
+	}
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] != '{' {
+		return graphql.RawParams{}, nil, badRequest("Send one JSON object with the query; batches are not taken.")
+	}
+	var asked struct {
+		Query         string         `json:"query"`
+		OperationName string         `json:"operationName"`
+		Variables     map[string]any `json:"variables"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&asked); err != nil {
+		return graphql.RawParams{}, nil, badRequest("The body is not the JSON of a GraphQL request.")
+	}
+	if decoder.More() {
+		return graphql.RawParams{}, nil, badRequest("Send one JSON object, and nothing after it.")
+	}
+	// Written anew, so that what is executed is what was checked.
+	clean, err := json.Marshal(asked)
+	if err != nil {
+		return graphql.RawParams{}, nil, badRequest("The body is not the JSON of a GraphQL request.")
+	}
+	return graphql.RawParams{Query: asked.Query, OperationName: asked.OperationName, Variables: asked.Variables}, clean, nil
+}

@@ -1,0 +1,318 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gantry.dev/agents"
+	"gantry.dev/graph/generated"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Viewer returns who asks.
+func (r queries) Viewer(ctx context.Context) (*generated.Viewer, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := caller.Principal
+	return &generated.Viewer{Principal: p.ID, Name: p.Name, Organisation: p.Organisation, Department: p.Department,
+		Roles: words(p.Roles), Clearance: words(p.Clearance)}, nil
+}
+
+// Node returns one thing by its id.
+func (r queries) Node(ctx context.Context, id string) (generated.Node, error) {
+	switch kindOf(id) {
+	case runNode:
+		return present(r.Run(ctx, id))
+	case conversationNode:
+		return present(r.Conversation(ctx, id))
+	case agentNode:
+		return present(r.agentByID(ctx, id))
+	}
+	return nil, engine.ErrNotFound
+}
+
+// present keeps a nil pointer from becoming a node that is not nil.
+func present[T generated.Node](node T, err error) (generated.Node, error) {
+	if err != nil {
+		return nil, err
+	}
+	return node, nil
+}
+
+// Nodes returns several things; nil where there is none.
+func (r queries) Nodes(ctx context.Context, ids []string) ([]generated.Node, error) {
+	if len(ids) > maxFirst {
+		return nil, overLimit("ids", len(ids), maxFirst)
+	}
+	nodes := make([]generated.Node, len(ids))
+	for i, id := range ids {
+		node, err := r.Node(ctx, id)
+		if err != nil && !errors.Is(err, engine.ErrNotFound) {
+			return nil, err
+		}
+		nodes[i] = node
+	}
+	return nodes, nil
+}
+
+func (r queries) agentByID(ctx context.Context, id string) (*generated.Agent, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := readID(id, caller.Principal.Organisation, agentNode, 1)
+	if err != nil {
+		return nil, err
+	}
+	return r.agent(ctx, caller, parts[0])
+}
+
+// Agents lists the agents.
+func (r queries) Agents(ctx context.Context) ([]*generated.Agent, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.config.Agents.List(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newViewer(ctx, r.config, caller, nil)
+	return each(list, v.agent), err
+}
+
+// Agent returns one agent.
+func (r queries) Agent(ctx context.Context, name string) (*generated.Agent, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.agent(ctx, caller, name)
+}
+
+func (r root) agent(ctx context.Context, caller Caller, name string) (*generated.Agent, error) {
+	found, err := r.config.Agents.Get(ctx, caller, name)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newViewer(ctx, r.config, caller, nil)
+	return v.agent(found), err
+}
+
+func (v *viewer) agent(a Agent) *generated.Agent {
+	revision := a.Revision
+	return &generated.Agent{ID: v.id(agentNode, revision.Name), Name: revision.Name, Description: revision.Description, Department: revision.Department,
+		Owner: v.actor(revision.Owner), Contact: v.actor(revision.Contact), Persona: revision.Persona, Revision: a.Digest,
+		Stage: generated.Stage(a.Stage.String()), Audience: words(revision.Audience), Models: words(revision.Models), Stopped: a.Stopped,
+		Tools: each(revision.Tools, func(use agents.ToolUse) *generated.ToolUse {
+			return &generated.ToolUse{Name: use.Name, Impact: generated.Impact(use.Impact.OrWorst().String()), Calls: use.Calls}
+		})}
+}
+
+// Inbox lists what waits for the viewer.
+func (r queries) Inbox(ctx context.Context) ([]*generated.InboxItem, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.inbox(ctx, caller)
+}
+
+// inbox reads every run of the items once. An item whose run has moved on, or
+// which the caller may not see, is left out.
+func (r root) inbox(ctx context.Context, caller Caller) ([]*generated.InboxItem, error) {
+	items, err := r.config.Inbox.Items(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	type opened struct {
+		state *run.State
+		shown *generated.Run
+	}
+	known := map[string]opened{}
+	out := make([]*generated.InboxItem, 0, len(items))
+	for _, item := range items {
+		one, read := known[item.Run]
+		if !read {
+			v, state, err := r.open(ctx, caller, item.Run)
+			if err == nil {
+				one.state = state
+				one.shown, err = v.run(ctx, state)
+			}
+			if err != nil && !errors.Is(err, engine.ErrNotFound) {
+				return nil, err
+			}
+			known[item.Run] = one
+		}
+		if one.shown == nil {
+			continue
+		}
+		if shown, waits := inboxItem(item, one.state, one.shown); waits {
+			out = append(out, shown)
+		}
+	}
+	return out, nil
+}
+
+func inboxItem(item engine.InboxItem, state *run.State, shown *generated.Run) (*generated.InboxItem, bool) {
+	out := &generated.InboxItem{ID: item.ID, Kind: generated.InboxKind(item.Kind), Since: at(item.SinceMs), ExpiresAt: maybeAt(item.NotAfterMs),
+		Run: shown, Uncertain: []*generated.Call{}}
+	switch item.Kind {
+	case engine.InboxApproval:
+		for i, approval := range state.Approvals {
+			if approval.Approval == item.ID {
+				out.Approval = shown.Approvals[i]
+			}
+		}
+		return out, out.Approval != nil
+	case engine.InboxQuestion:
+		for i, question := range state.Questions {
+			if question.Question == item.ID {
+				out.Question = shown.Questions[i]
+			}
+		}
+		return out, out.Question != nil
+	case engine.InboxLimit:
+		out.Limit = shown.Limit
+		return out, out.Limit != nil
+	case engine.InboxParked:
+		out.Parked = shown.Parked
+		return out, out.Parked != nil
+	}
+	for i, call := range state.Calls {
+		if call.Phase == run.CallUncertainOpen {
+			out.Uncertain = append(out.Uncertain, shown.Calls[i])
+		}
+	}
+	return out, len(out.Uncertain) > 0
+}
+
+// Budgets lists the budgets.
+func (r queries) Budgets(ctx context.Context) ([]*generated.Budget, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.config.Budgets.List(ctx, caller)
+	return each(list, budget), err
+}
+
+func budget(b Budget) *generated.Budget {
+	return &generated.Budget{Node: b.Node, Period: b.Period, Limit: amount(b.Limit), Reserved: amount(b.Reserved),
+		Settled: amount(b.Settled), Unknown: amount(b.Unknown)}
+}
+
+// Usage returns what was spent.
+func (r queries) Usage(ctx context.Context, groupBy generated.UsageGroup, from, to time.Time) ([]*generated.UsageRow, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := r.config.Budgets.Usage(ctx, caller, string(groupBy), from.UnixMilli(), to.UnixMilli())
+	return each(rows, func(row UsageRow) *generated.UsageRow {
+		return &generated.UsageRow{Key: row.Key, Runs: row.Runs, Spent: amount(row.Spent)}
+	}), err
+}
+
+// PublishAgent proposes a revision or approves a proposed one.
+func (r mutations) PublishAgent(ctx context.Context, in generated.PublishAgentInput) (*generated.AgentPayload, error) {
+	c, err := r.command(ctx, in.CommandID)
+	if err == nil {
+		err = checkText("manifest", in.Manifest, maxText)
+	}
+	var name string
+	var change Change
+	if err == nil {
+		name, change, err = r.config.Agents.Publish(ctx, c.caller, c.id, []byte(in.Manifest))
+	}
+	return r.agentPayload(ctx, name, change, err, in.ClientMutationID)
+}
+
+// SetStage changes an agent's stage.
+func (r mutations) SetStage(ctx context.Context, in generated.SetStageInput) (*generated.AgentPayload, error) {
+	c, err := r.command(ctx, in.CommandID)
+	var stage policy.Stage
+	if err == nil {
+		err = stage.UnmarshalText([]byte(in.Stage))
+	}
+	var change Change
+	if err == nil {
+		change, err = r.config.Agents.SetStage(ctx, c.caller, c.id, in.Agent, stage, in.Evidence)
+	}
+	return r.agentPayload(ctx, in.Agent, change, err, in.ClientMutationID)
+}
+
+func (r root) agentPayload(ctx context.Context, name string, change Change, err error, client *string) (*generated.AgentPayload, error) {
+	refusals, err := userErrors(err)
+	if err != nil {
+		return nil, err
+	}
+	payload := &generated.AgentPayload{UserErrors: refusals, ClientMutationID: client, AwaitsSecondPerson: change.Pending}
+	if len(refusals) > 0 {
+		return payload, nil
+	}
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	payload.Outcome = mutationOutcome(change.Replayed)
+	payload.Agent, err = r.agent(ctx, caller, name)
+	if errors.Is(err, engine.ErrNotFound) {
+		payload.Agent, err = nil, nil // a new agent that waits for a second person
+	}
+	return payload, err
+}
+
+// SetBudget changes a budget.
+func (r mutations) SetBudget(ctx context.Context, in generated.SetBudgetInput) (*generated.BudgetPayload, error) {
+	c, err := r.command(ctx, in.CommandID)
+	if err == nil && (in.Money < 0 || in.Tokens < 0) {
+		err = &inputError{"INVALID", "money", "A budget is not negative."}
+	}
+	var change Change
+	if err == nil {
+		change, err = r.config.Budgets.Set(ctx, c.caller, c.id, in.Node, run.Amount{MicroUSD: in.Money, Tokens: in.Tokens})
+	}
+	refusals, err := userErrors(err)
+	if err != nil {
+		return nil, err
+	}
+	payload := &generated.BudgetPayload{UserErrors: refusals, ClientMutationID: in.ClientMutationID}
+	if len(refusals) > 0 {
+		return payload, nil
+	}
+	payload.Outcome = mutationOutcome(change.Replayed)
+	list, err := r.config.Budgets.List(ctx, c.caller)
+	for _, b := range list {
+		if b.Node == in.Node {
+			payload.Budget = budget(b)
+		}
+	}
+	return payload, err
+}
+
+// Kill stops something.
+func (r mutations) Kill(ctx context.Context, in generated.KillInput) (*generated.KillPayload, error) {
+	c, err := r.command(ctx, in.CommandID)
+	if err == nil {
+		err = checkText("reason", in.Reason, maxText)
+	}
+	var change Change
+	if err == nil {
+		change, err = r.config.Agents.Kill(ctx, c.caller, c.id, agents.KillScope(in.Scope), in.Name, in.Reason)
+	}
+	refusals, err := userErrors(err)
+	if err != nil {
+		return nil, err
+	}
+	payload := &generated.KillPayload{UserErrors: refusals, ClientMutationID: in.ClientMutationID}
+	if len(refusals) == 0 {
+		payload.Outcome = mutationOutcome(change.Replayed)
+	}
+	return payload, nil
+}

@@ -1,0 +1,208 @@
+// Package graph serves the organisation's GraphQL interface: it verifies who
+// asks, bounds what is asked, maps the domain onto the schema, and shows every
+// reader only what that reader may see. It decides nothing itself.
+package graph
+
+import (
+	"context"
+
+	"gantry.dev/agents"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Caller is who asks: the verified credential, and the principal as the
+// directory knows them now.
+type Caller struct {
+	Principal policy.Principal
+	Identity  run.Identity
+}
+
+// Directory finds principals.
+type Directory interface {
+	// Principal returns the principal of the organisation with the id, as known now.
+	Principal(ctx context.Context, organisation, id string) (policy.Principal, bool)
+}
+
+// Outcome says which run a command reached.
+type Outcome struct {
+	Run      string // run id, empty where the command concerns none
+	Replayed bool   // the command id was accepted before
+}
+
+// View is a text as one caller may see it.
+type View struct {
+	Text     string
+	Withheld bool // the caller is not cleared; Text is empty
+}
+
+// StartInput asks for a run.
+type StartInput struct {
+	Agent        string
+	Goal         string
+	Conversation string // id, empty for none
+	CommandID    string
+	MicroUSD     *int64 // spend less than the agent's limit; nil for that limit
+}
+
+// RunFilter selects runs; empty parts match everything.
+type RunFilter struct {
+	Statuses     []run.Status
+	Agent        string
+	Conversation string // id
+	Subject      string // principal id
+}
+
+// Runs are the runs of the caller's organisation. What the caller may not see
+// is engine.ErrNotFound. A command that is not accepted is a *run.Refusal.
+type Runs interface {
+	// Start admits a run.
+	Start(ctx context.Context, caller Caller, in StartInput) (Outcome, error)
+	// Command takes what build makes to the run. Build gets the sealer of texts
+	// and the caller as the directory knows them at that moment.
+	Command(ctx context.Context, caller Caller, commandID, runID string,
+		build func(seal func(text string) run.Text, person policy.Principal) run.Command) (Outcome, error)
+	// State folds the run.
+	State(ctx context.Context, caller Caller, runID string) (*run.State, error)
+	// Texts opens texts by id, redacted for the caller; an erased or unknown one is absent.
+	Texts(ctx context.Context, caller Caller, ids []string) (map[string]View, error)
+	// List returns up to first runs after a cursor ("" for the first page), latest first,
+	// and the cursor of the next page, "" for none.
+	List(ctx context.Context, caller Caller, filter RunFilter, after string, first int) (heads []run.Head, next string, err error)
+	// Events returns the records after a number, in order.
+	Events(ctx context.Context, caller Caller, runID string, after uint64) ([]run.Record, error)
+}
+
+// Conversation is a shared thread.
+type Conversation struct {
+	ID           string
+	Title        run.Text
+	Participants []string // principal ids, sorted
+	CreatedMs    int64    // UTC ms
+}
+
+// ConversationInput asks for a conversation.
+type ConversationInput struct {
+	Title        string
+	Participants []string // principal ids besides the caller
+	CommandID    string
+}
+
+// Message asks to say something in a conversation.
+type Message struct {
+	Conversation string // id
+	Text         string
+	Agent        string // name; empty for people only
+	Steer        bool   // steer the active run instead of starting one
+	CommandID    string
+}
+
+// Conversations are the conversations that the caller takes part in; others
+// are engine.ErrNotFound.
+type Conversations interface {
+	// Create begins a conversation and returns it; Replayed for a repeated command.
+	Create(ctx context.Context, caller Caller, in ConversationInput) (Conversation, Outcome, error)
+	// Get returns one conversation.
+	Get(ctx context.Context, caller Caller, id string) (Conversation, error)
+	// List returns up to first conversations after a cursor, and the next page's cursor, "" for none.
+	List(ctx context.Context, caller Caller, after string, first int) (list []Conversation, next string, err error)
+	// Entries returns up to first entries after a number, in order.
+	Entries(ctx context.Context, caller Caller, id string, after uint64, first int) ([]engine.Entry, error)
+	// Send says something; Outcome.Run is the run that was started or steered.
+	Send(ctx context.Context, caller Caller, in Message) (Outcome, error)
+}
+
+// Inbox finds what waits for people.
+type Inbox interface {
+	// Items returns what waits for the caller, oldest first.
+	Items(ctx context.Context, caller Caller) ([]engine.InboxItem, error)
+}
+
+// Operation is what a call does, in its tool owner's words.
+type Operation struct {
+	Description string
+	Resource    string // for example "ledger:invoice/INV-017"
+}
+
+// Tools describe calls.
+type Tools interface {
+	// Operation describes a call of exactly this definition. Errors:
+	// engine.ErrNotFound for a tool or revision that is not known any more.
+	Operation(ctx context.Context, caller Caller, tool, revision string, arguments []byte) (Operation, error)
+}
+
+// Agent is an agent as it is now.
+type Agent struct {
+	Revision agents.Revision
+	Digest   string // of the revision
+	Stage    policy.Stage
+	Stopped  bool // a kill stops it
+}
+
+// Change says what became of a change to the organisation.
+type Change struct {
+	Replayed bool
+	Pending  bool // proposed; a second person must do the same
+}
+
+// Agents are the agents that the caller may know of, and how they are changed;
+// refusals are the errors of package agents.
+type Agents interface {
+	// List returns the agents, sorted by name.
+	List(ctx context.Context, caller Caller) ([]Agent, error)
+	// Get returns one; engine.ErrNotFound.
+	Get(ctx context.Context, caller Caller, name string) (Agent, error)
+	// Publish proposes a revision, or approves the same one that another person
+	// proposed, and returns the agent's name.
+	Publish(ctx context.Context, caller Caller, commandID string, manifest []byte) (name string, change Change, err error)
+	// SetStage changes how much an agent may do by itself.
+	SetStage(ctx context.Context, caller Caller, commandID, name string, stage policy.Stage, evidence string) (Change, error)
+	// Kill stops new intents.
+	Kill(ctx context.Context, caller Caller, commandID string, scope agents.KillScope, name, reason string) (Change, error)
+}
+
+// Budget is one node of the organisation's budgets in its current period.
+type Budget struct {
+	Node   string
+	Period string
+	run.Budget
+}
+
+// UsageRow is what one group spent.
+type UsageRow struct {
+	Key   string
+	Runs  int64
+	Spent run.Amount
+}
+
+// Budgets are the budgets that the caller may see.
+type Budgets interface {
+	// List returns them, sorted by node.
+	List(ctx context.Context, caller Caller) ([]Budget, error)
+	// Set changes a limit; engine.ErrNotFound for an unknown node.
+	Set(ctx context.Context, caller Caller, commandID, node string, limit run.Amount) (Change, error)
+	// Usage returns what was settled in [fromMs, toMs) by AGENT, DEPARTMENT, SUBJECT, MODEL or DAY.
+	Usage(ctx context.Context, caller Caller, groupBy string, fromMs, toMs int64) ([]UsageRow, error)
+}
+
+// Delta is a piece of a turn's text while the model writes it.
+type Delta struct {
+	Turn, Attempt int
+	Text          string
+	Marking       policy.Marking // of what the turn has read
+}
+
+// Live tells what happens. The channels are closed when the context ends, or
+// when the reader is too slow: then it reads again from its cursor. Callers
+// have checked who may listen.
+type Live interface {
+	// Run tells the records after a number, without gap or repeat.
+	Run(ctx context.Context, runID string, after uint64) (<-chan run.Record, error)
+	// Conversation tells the entries after a number, without gap or repeat.
+	Conversation(ctx context.Context, conversationID string, after uint64) (<-chan engine.Entry, error)
+	// Inbox tells that something of the organisation's inbox changed.
+	Inbox(ctx context.Context, organisation string) (<-chan struct{}, error)
+	// TurnText tells the pieces of the turn in flight; none is repeated.
+	TurnText(ctx context.Context, runID string) (<-chan Delta, error)
+}

@@ -1,0 +1,290 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"gantry.dev/graph/generated"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Run returns one run.
+func (r queries) Run(ctx context.Context, id string) (*generated.Run, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := readID(id, caller.Principal.Organisation, runNode, 1)
+	if err != nil {
+		return nil, err
+	}
+	return r.run(ctx, caller, parts[0])
+}
+
+// Runs lists runs.
+func (r queries) Runs(ctx context.Context, filter *generated.RunFilter, first int, after *string) (*generated.RunConnection, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := runFilter(caller, filter)
+	if err != nil {
+		return nil, err
+	}
+	return r.runPage(ctx, caller, wanted, first, after)
+}
+
+func runFilter(caller Caller, filter *generated.RunFilter) (RunFilter, error) {
+	var out RunFilter
+	if filter == nil {
+		return out, nil
+	}
+	out.Statuses = each(filter.Statuses, func(s generated.RunStatus) run.Status { return run.Status(s) })
+	if filter.Agent != nil {
+		out.Agent = *filter.Agent
+	}
+	if filter.Subject != nil {
+		out.Subject = *filter.Subject
+	}
+	if filter.Conversation != nil {
+		parts, err := readID(*filter.Conversation, caller.Principal.Organisation, conversationNode, 1)
+		if err != nil {
+			return out, err
+		}
+		out.Conversation = parts[0]
+	}
+	return out, nil
+}
+
+func (r root) runPage(ctx context.Context, caller Caller, filter RunFilter, first int, after *string) (*generated.RunConnection, error) {
+	list, err := readList("runs", first, after, func(after string, first int) ([]run.Head, string, error) {
+		return r.config.Runs.List(ctx, caller, filter, after, first)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &generated.RunConnection{Edges: []*generated.RunEdge{}, PageInfo: pageInfo(list.cursors, list.more)}
+	for i, head := range list.items {
+		one, err := r.run(ctx, caller, head.Run)
+		if errors.Is(err, engine.ErrNotFound) {
+			continue // no longer the caller's to see
+		}
+		if err != nil {
+			return nil, err
+		}
+		out.Edges = append(out.Edges, &generated.RunEdge{Cursor: list.cursors[i], Node: one})
+	}
+	return out, nil
+}
+
+func pageInfo(cursors []string, more bool) *generated.PageInfo {
+	info := &generated.PageInfo{HasNextPage: more}
+	if len(cursors) > 0 {
+		info.EndCursor = &cursors[len(cursors)-1]
+	}
+	return info
+}
+
+// run reads one run for a caller. Errors: engine.ErrNotFound.
+func (r root) run(ctx context.Context, caller Caller, id string) (*generated.Run, error) {
+	v, state, err := r.open(ctx, caller, id)
+	if err != nil {
+		return nil, err
+	}
+	return v.run(ctx, state)
+}
+
+// open reads a run and its texts for a caller.
+func (r root) open(ctx context.Context, caller Caller, id string) (*viewer, *run.State, error) {
+	state, err := r.config.Runs.State(ctx, caller, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if state.Started.Organisation != caller.Principal.Organisation {
+		return nil, nil, engine.ErrNotFound
+	}
+	v, err := newViewer(ctx, r.config, caller, stateTexts(state))
+	return v, state, err
+}
+
+// stateTexts are all texts that a state refers to.
+func stateTexts(s *run.State) []run.Text {
+	texts := []run.Text{s.Started.Goal}
+	add := func(event run.Event) { texts = append(texts, event.Texts()...) }
+	for _, turn := range s.Turns {
+		if turn.Answer != nil {
+			add(*turn.Answer)
+		}
+	}
+	for _, call := range s.Calls {
+		add(call.CallProposed)
+		if call.Result != nil {
+			texts = append(texts, *call.Result)
+		}
+		for _, late := range call.Late {
+			add(late)
+		}
+		for _, found := range call.Resolutions {
+			add(found)
+		}
+	}
+	for _, approval := range s.Approvals {
+		for _, decision := range approval.Decisions {
+			add(decision)
+		}
+	}
+	for _, question := range s.Questions {
+		if question.Answer != nil {
+			add(*question.Answer)
+		}
+	}
+	for _, steer := range s.Steers {
+		add(steer.SteerAccepted)
+	}
+	if s.LastChecks != nil {
+		add(*s.LastChecks)
+	}
+	if s.Ended != nil {
+		add(*s.Ended)
+	}
+	return texts
+}
+
+func (v *viewer) run(ctx context.Context, s *run.State) (*generated.Run, error) {
+	started := s.Started
+	approvals, err := v.approvals(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	out := &generated.Run{
+		ID: v.id(runNode, s.ID), Status: generated.RunStatus(s.Status), WaitingFor: waitingFor(s), Kind: generated.RunKind(started.RunKind),
+		Goal: v.text(started.Goal), Subject: v.actor(started.Subject.ID), ActingChain: v.actors(started.Chain),
+		Agent: started.Agent.Name, AgentRevision: started.Agent.Revision, Department: started.Agent.Department, Contact: v.actor(started.Contact),
+		Snapshot: snapshot(started), Authority: v.authority(s.Authority),
+		Labels: v.labels(s.Marking.Labels), Integrity: generated.Integrity(s.Marking.Integrity.String()),
+		Turns: each(s.Turns, v.turn), Approvals: approvals, Calls: v.calls(s, approvals),
+		Questions: each(s.Questions, func(q run.Question) *generated.Question { return v.question(s, q) }), Steers: each(s.Steers, v.steer),
+		Budget: &generated.RunBudget{Limit: amount(s.Budget.Limit), Reserved: amount(s.Budget.Reserved),
+			Settled: amount(s.Budget.Settled), Unknown: amount(s.Budget.Unknown)},
+		Limit: v.limit(s), Parked: parked(s), Checks: v.checks(s), End: v.end(s), Version: int64(s.Version),
+	}
+	if started.Conversation != "" {
+		id := v.id(conversationNode, started.Conversation)
+		out.Conversation = &id
+	}
+	return out, v.times(ctx, s, out)
+}
+
+// times come from the records: a state knows none.
+func (v *viewer) times(ctx context.Context, s *run.State, out *generated.Run) error {
+	records, err := v.config.Runs.Events(ctx, v.caller, s.ID, 0)
+	if err != nil || len(records) == 0 {
+		return err
+	}
+	out.StartedAt = at(records[0].AtMs)
+	for _, record := range records {
+		if record.Kind == run.KindEnded {
+			out.EndedAt = maybeAt(record.AtMs)
+		}
+	}
+	return nil
+}
+
+func waitingFor(s *run.State) []generated.WaitReason {
+	reasons := []generated.WaitReason{}
+	add := func(reason generated.WaitReason, applies bool) {
+		if applies && !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
+		}
+	}
+	if s.Status != run.StatusWaiting && s.Status != run.StatusParked {
+		return reasons
+	}
+	add(generated.WaitReasonOperator, s.Parked != nil)
+	add(generated.WaitReasonLimit, s.Reached != nil)
+	for _, call := range s.Calls {
+		add(generated.WaitReasonApproval, call.Phase == run.CallHeld)
+		add(generated.WaitReasonQuestion, call.Phase == run.CallAsking)
+		add(generated.WaitReasonUncertain, call.Phase == run.CallUncertainOpen)
+	}
+	turn := s.LastTurn()
+	add(generated.WaitReasonRetry, turn != nil && turn.Phase == run.TurnRetry || s.LastChecks != nil && s.LastChecks.RetryAtMs > 0)
+	return reasons
+}
+
+func snapshot(started run.Started) *generated.Snapshot {
+	sealed := started.Snapshot
+	return &generated.Snapshot{Digest: started.SnapshotDigest, Agent: sealed.Agent, Persona: maybe(sealed.Persona), Policy: sealed.Policy,
+		Config: sealed.Config, Models: words(sealed.Models), Prices: sealed.Prices,
+		Tools: each(slices.Sorted(maps.Keys(sealed.Tools)), func(name string) *generated.SealedTool {
+			return &generated.SealedTool{Name: name, Revision: sealed.Tools[name]}
+		})}
+}
+
+func (v *viewer) authority(a policy.Authority) *generated.Authority {
+	return &generated.Authority{Stage: generated.Stage(a.Stage.String()), Labels: v.labels(a.Labels), Models: words(a.Models),
+		Spend: amount(run.Amount{MicroUSD: a.MicroUSD, Tokens: a.Tokens}), Deadline: at(a.DeadlineMs), Turns: a.Turns,
+		Tools: each(slices.Sorted(maps.Keys(a.Tools)), func(name string) *generated.ToolGrant {
+			grant := a.Tools[name]
+			return &generated.ToolGrant{Name: name, Revision: grant.Revision, Impact: generated.Impact(grant.Impact.OrWorst().String()), Calls: grant.Calls,
+				Bounded: each(grant.Constraints, func(c policy.Constraint) string { return c.Path })}
+		})}
+}
+
+func (v *viewer) turn(t run.Turn) *generated.Turn {
+	out := &generated.Turn{Number: t.Number, Phase: generated.TurnPhase(t.Phase), Attempt: t.Attempt, Model: t.Model, Why: t.Why,
+		Reserved: amount(t.Reserve), Failure: maybe(t.Cause), RetryAt: maybeAt(t.RetryAtMs)}
+	if answer := t.Answer; answer != nil {
+		out.Class = enum[generated.AnswerClass](answer.Class)
+		out.Text, out.Reasoning = v.optional(answer.Text), v.optional(answer.Reasoning)
+		usage := generated.TokenUsage(answer.Usage)
+		out.Usage, out.Cost, out.LatencyMs = &usage, amount(answer.Cost), &answer.LatencyMs
+	}
+	return out
+}
+
+func (v *viewer) steer(s run.SteerState) *generated.Steer {
+	return &generated.Steer{ID: s.Steer, By: v.actor(s.By.Principal), Text: v.text(s.Text), Interrupt: s.Interrupt, Void: s.Void,
+		Disposition: enum[generated.Disposition](s.Disposition), Turn: maybe(s.Turn)}
+}
+
+func (v *viewer) limit(s *run.State) *generated.LimitPause {
+	if s.Reached == nil {
+		return nil
+	}
+	return &generated.LimitPause{Limit: generated.LimitKind(s.Reached.Limit), Detail: s.Reached.Detail, Approvers: v.approvers(s.Reached.Approvers)}
+}
+
+func parked(s *run.State) *generated.Parked {
+	if s.Parked == nil {
+		return nil
+	}
+	return &generated.Parked{Code: s.Parked.Code, Detail: s.Parked.Detail}
+}
+
+func (v *viewer) checks(s *run.State) []*generated.Check {
+	if s.LastChecks == nil {
+		return []*generated.Check{}
+	}
+	return each(s.LastChecks.Checks, func(c run.CheckResult) *generated.Check {
+		return &generated.Check{Name: c.Name, Verdict: generated.CheckVerdict(c.Verdict), Code: maybe(c.Code), Detail: v.optional(c.Detail)}
+	})
+}
+
+func (v *viewer) end(s *run.State) *generated.End {
+	ended := s.Ended
+	if ended == nil {
+		return nil
+	}
+	out := &generated.End{Status: generated.RunStatus(ended.Status), Reason: generated.EndReason(ended.Reason), Code: maybe(ended.Code),
+		Result: v.optional(ended.Result), Settled: amount(ended.Settled), Unknown: amount(ended.Unknown)}
+	out.InfluencedByUntrusted = ended.Result != nil && ended.Result.Marking.Integrity == policy.Untrusted
+	if ended.By != nil {
+		out.By = v.actor(ended.By.Principal)
+	}
+	return out
+}

@@ -1,0 +1,278 @@
+package graph
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"gantry.dev/graph/generated"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/run"
+)
+
+// ending carries why a stream ended from its goroutine to the last response.
+type ending struct {
+	err  error
+	told bool
+}
+
+type endingKey struct{}
+
+// endings sends the error of a stream that ended with one as its last
+// response, the same over websocket and SSE.
+type endings struct{ present graphql.ErrorPresenterFunc }
+
+var (
+	_ graphql.OperationInterceptor = endings{}
+	_ graphql.ResponseInterceptor  = endings{}
+)
+
+// ExtensionName returns the name of the extension.
+func (endings) ExtensionName() string { return "Endings" }
+
+// Validate accepts every schema.
+func (endings) Validate(graphql.ExecutableSchema) error { return nil }
+
+// InterceptOperation gives every subscription a place for its ending.
+func (endings) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
+	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription {
+		ctx = context.WithValue(ctx, endingKey{}, &ending{})
+	}
+	return next(ctx)
+}
+
+// InterceptResponse adds the last response.
+func (e endings) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+	response := next(ctx)
+	end, ok := ctx.Value(endingKey{}).(*ending)
+	if response != nil || !ok || end.err == nil || end.told {
+		return response
+	}
+	end.told = true
+	return &graphql.Response{Errors: gqlerror.List{e.present(ctx, end.err)}}
+}
+
+// watch is one reader of a stream: who it is, and what it may still see.
+type watch struct {
+	root
+	caller Caller
+	admit  func(ctx context.Context, caller Caller) error // whether the reader may still listen
+}
+
+func (r root) watch(ctx context.Context, admit func(context.Context, Caller) error) (*watch, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &watch{root: r, caller: caller, admit: admit}, admit(ctx, caller)
+}
+
+// refresh looks the reader up again before each event, so that a right that
+// was taken away stops the stream.
+func (w *watch) refresh(ctx context.Context) error {
+	now, known := w.config.Directory.Principal(ctx, w.caller.Principal.Organisation, w.caller.Principal.ID)
+	if !known {
+		return errUnauthenticated
+	}
+	if reflect.DeepEqual(now, w.caller.Principal) {
+		return nil
+	}
+	w.caller.Principal = now
+	return w.admit(ctx, w.caller)
+}
+
+// stream maps what comes from source until it ends. Why it ended goes to the
+// last response; a source that ends by itself had a reader that was too slow.
+func stream[A, B any](ctx context.Context, w *watch, source <-chan A, show func(A) (B, error), last func() error) <-chan B {
+	out := make(chan B)
+	end, _ := ctx.Value(endingKey{}).(*ending)
+	w.streams.Go(func() {
+		defer close(out)
+		err := pump(ctx, w, source, out, show)
+		if err == nil && ctx.Err() == nil {
+			err = last()
+		}
+		if end != nil {
+			end.err = err
+		}
+	})
+	return out
+}
+
+func pump[A, B any](ctx context.Context, w *watch, source <-chan A, out chan<- B, show func(A) (B, error)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case item, open := <-source:
+			if !open {
+				return nil
+			}
+			if err := w.refresh(ctx); err != nil {
+				return err
+			}
+			shown, err := show(item)
+			if err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case out <- shown:
+			}
+		}
+	}
+}
+
+// RunEvents follows a run.
+func (r subscriptions) RunEvents(ctx context.Context, id string, after *string) (<-chan *generated.RunEvent, error) {
+	runID, w, err := r.watchRun(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	from, err := readPosition(after, runID)
+	if err != nil {
+		return nil, err
+	}
+	state, err := r.config.Runs.State(ctx, w.caller, runID)
+	if err != nil {
+		return nil, err
+	}
+	if from > state.Version {
+		return nil, errCursor
+	}
+	source, err := r.config.Live.Run(ctx, runID, from)
+	if err != nil {
+		return nil, err
+	}
+	show := func(record run.Record) (*generated.RunEvent, error) {
+		events, err := r.events(ctx, w.caller, []run.Record{record})
+		if err != nil {
+			return nil, err
+		}
+		from = record.Seq
+		return events[0], nil
+	}
+	return stream(ctx, w, source, show, func() error { return resync(positionCursor(runID, from)) }), nil
+}
+
+func (r root) watchRun(ctx context.Context, id string) (string, *watch, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	parts, err := readID(id, caller.Principal.Organisation, runNode, 1)
+	if err != nil {
+		return "", nil, err
+	}
+	w, err := r.watch(ctx, func(ctx context.Context, caller Caller) error {
+		state, err := r.config.Runs.State(ctx, caller, parts[0])
+		if err == nil && state.Started.Organisation != caller.Principal.Organisation {
+			return engine.ErrNotFound
+		}
+		return err
+	})
+	return parts[0], w, err
+}
+
+// ConversationEvents follows a conversation.
+func (r subscriptions) ConversationEvents(ctx context.Context, id string, after *string) (<-chan *generated.EntryEdge, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := readID(id, caller.Principal.Organisation, conversationNode, 1)
+	if err != nil {
+		return nil, err
+	}
+	w, err := r.watch(ctx, func(ctx context.Context, caller Caller) error {
+		_, err := r.config.Conversations.Get(ctx, caller, parts[0])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	from, err := readPosition(after, parts[0])
+	if err != nil {
+		return nil, err
+	}
+	source, err := r.config.Live.Conversation(ctx, parts[0], from)
+	if err != nil {
+		return nil, err
+	}
+	show := func(entry engine.Entry) (*generated.EntryEdge, error) {
+		edges, err := r.entries(ctx, w.caller, []engine.Entry{entry})
+		if err != nil {
+			return nil, err
+		}
+		from = entry.Number
+		return edges[0], nil
+	}
+	return stream(ctx, w, source, show, func() error { return resync(positionCursor(parts[0], from)) }), nil
+}
+
+// InboxChanged follows the viewer's inbox: whole at once, and on each change.
+func (r subscriptions) InboxChanged(ctx context.Context) (<-chan []*generated.InboxItem, error) {
+	w, err := r.watch(ctx, func(context.Context, Caller) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	changes, err := r.config.Live.Inbox(ctx, w.caller.Principal.Organisation)
+	if err != nil {
+		return nil, err
+	}
+	first := make(chan struct{}, 1)
+	first <- struct{}{}
+	source := make(chan struct{})
+	w.streams.Go(func() {
+		defer close(source)
+		merge(ctx, first, changes, source)
+	})
+	return stream(ctx, w, source, func(struct{}) ([]*generated.InboxItem, error) {
+		return r.inbox(ctx, w.caller)
+	}, func() error { return resync("") }), nil
+}
+
+// merge passes the one signal of first on, and then those of rest.
+func merge(ctx context.Context, first, rest <-chan struct{}, out chan<- struct{}) {
+	signal := first
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, open := <-signal:
+			if !open {
+				return
+			}
+			signal = rest
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case out <- struct{}{}:
+		}
+	}
+}
+
+// TurnText follows the text of the turn in flight.
+func (r subscriptions) TurnText(ctx context.Context, id string) (<-chan *generated.TurnDelta, error) {
+	runID, w, err := r.watchRun(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	source, err := r.config.Live.TurnText(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	show := func(delta Delta) (*generated.TurnDelta, error) {
+		out := &generated.TurnDelta{Turn: delta.Turn, Attempt: delta.Attempt, Text: delta.Text, LiveOnly: true}
+		if !w.caller.Principal.Sees(delta.Marking.Labels) {
+			out.Text = redacted
+		}
+		return out, nil
+	}
+	return stream(ctx, w, source, show, func() error { return nil }), nil
+}

@@ -1,0 +1,225 @@
+package graph
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/handler/transport"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+	"golang.org/x/time/rate"
+)
+
+// subprotocol is the one websocket protocol that is spoken.
+const subprotocol = "graphql-transport-ws"
+
+// closeForbidden closes a websocket whose token is not, or no longer, good.
+const closeForbidden = 4403
+
+// ConnectionLimits bound websockets.
+type ConnectionLimits struct {
+	InitWait     time.Duration // until connection_init
+	WriteWait    time.Duration // for one message to be taken
+	PerPrincipal int           // connections
+	Operations   int           // at once on one connection, and over SSE per request one
+	PerSecond    int           // operations begun on one connection
+}
+
+// DefaultConnectionLimits returns the limits of a served organisation.
+func DefaultConnectionLimits() ConnectionLimits {
+	return ConnectionLimits{InitWait: 3 * time.Second, WriteWait: 5 * time.Second, PerPrincipal: 8, Operations: 16, PerSecond: 20}
+}
+
+// connection is one websocket.
+type connection struct {
+	mu        sync.Mutex
+	principal string // counted for it; empty before it is known
+	active    int
+	pace      *rate.Limiter
+	expired   func() bool // whether its token has expired; nil before it has one
+}
+
+type connectionKey struct{}
+
+func connectionOf(ctx context.Context) *connection {
+	c, _ := ctx.Value(connectionKey{}).(*connection)
+	return c
+}
+
+// connections counts the websockets of every principal and bounds what one
+// websocket does.
+type connections struct {
+	limits ConnectionLimits
+	mu     sync.Mutex
+	open   map[string]int // by organisation and principal
+}
+
+var _ graphql.OperationInterceptor = (*connections)(nil)
+
+func newConnections(limits ConnectionLimits) *connections {
+	return &connections{limits: limits, open: map[string]int{}}
+}
+
+// ExtensionName returns the name of the extension.
+func (*connections) ExtensionName() string { return "Connections" }
+
+// Validate accepts every schema.
+func (*connections) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (c *connections) enter(principal string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open[principal] >= c.limits.PerPrincipal {
+		return false
+	}
+	c.open[principal]++
+	return true
+}
+
+func (c *connections) leave(principal string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open[principal]--; c.open[principal] <= 0 {
+		delete(c.open, principal)
+	}
+}
+
+// InterceptOperation bounds the operations of one websocket.
+func (c *connections) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
+	one := connectionOf(ctx)
+	if one == nil {
+		return next(ctx)
+	}
+	if fault := c.begin(one); fault != nil {
+		return graphql.OneShot(&graphql.Response{Errors: gqlerror.List{fault.graphql()}})
+	}
+	// The transport cancels the context of an operation when it is over.
+	context.AfterFunc(ctx, one.end)
+	return next(ctx)
+}
+
+func (c *connections) begin(one *connection) *fault {
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.pace != nil && !one.pace.Allow() {
+		return overLimit("operations per second", c.limits.PerSecond+1, c.limits.PerSecond)
+	}
+	if one.active >= c.limits.Operations {
+		return overLimit("operations at once", one.active+1, c.limits.Operations)
+	}
+	one.active++
+	return nil
+}
+
+func (c *connection) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.active--
+}
+
+func (h *Handler) websocket() transport.Websocket {
+	limit := int64(h.config.Limits.BodyBytes)
+	return transport.Websocket{
+		Implementation:   sockets{wait: h.config.Connections.WriteWait},
+		InitTimeout:      h.config.Connections.InitWait,
+		InitFunc:         h.initialise,
+		CloseFunc:        h.closed,
+		PayloadReadLimit: &limit,
+		PingPongInterval: 20 * time.Second,
+	}
+}
+
+// initialise admits a websocket by the token in its first message; nothing
+// else counts. The connection lives no longer than the token.
+func (h *Handler) initialise(ctx context.Context, payload transport.InitPayload) (context.Context, *transport.InitPayload, error) {
+	forbidden := transport.AppendCloseReason(transport.WithWebsocketCloseCode(ctx, closeForbidden), "Forbidden")
+	s, err := h.authenticate(ctx, payload.GetString("authorization"))
+	if err != nil {
+		return forbidden, nil, errUnauthenticated
+	}
+	principal := s.caller.Principal.Organisation + "\x00" + s.caller.Principal.ID
+	if !h.connections.enter(principal) {
+		return forbidden, nil, overLimit("connections", h.config.Connections.PerPrincipal+1, h.config.Connections.PerPrincipal)
+	}
+	one := connectionOf(ctx)
+	one.mu.Lock()
+	one.principal = principal
+	one.pace = rate.NewLimiter(rate.Limit(h.config.Connections.PerSecond), h.config.Connections.PerSecond)
+	one.mu.Unlock()
+	ctx, cancel := context.WithTimeout(withSession(ctx, s), s.expires.Sub(h.config.Clock()))
+	one.mu.Lock()
+	one.expired = func() bool { return ctx.Err() == context.DeadlineExceeded }
+	one.mu.Unlock()
+	context.AfterFunc(ctx, cancel)
+	return ctx, nil, nil
+}
+
+func (h *Handler) closed(ctx context.Context, _ int) {
+	one := connectionOf(ctx)
+	if one == nil {
+		return
+	}
+	one.mu.Lock()
+	principal := one.principal
+	one.principal = ""
+	one.mu.Unlock()
+	if principal != "" {
+		h.connections.leave(principal)
+	}
+}
+
+// sockets accepts websockets whose writes do not wait for ever and which say
+// why they are closed.
+type sockets struct{ wait time.Duration }
+
+// Accept upgrades a request.
+func (s sockets) Accept(w http.ResponseWriter, r *http.Request, options transport.WebsocketAcceptOptions) (transport.WebsocketConn, error) {
+	options.Subprotocols = []string{subprotocol}
+	conn, err := transport.CoderWebsocketImplementation{}.Accept(w, r, options)
+	if err != nil {
+		return nil, err
+	}
+	return &socket{WebsocketConn: conn, wait: s.wait, of: connectionOf(r.Context())}, nil
+}
+
+type socket struct {
+	transport.WebsocketConn
+	wait time.Duration
+	of   *connection
+}
+
+// WriteJSON closes the connection when the message is not taken in time.
+func (s *socket) WriteJSON(v any) error {
+	timer := time.AfterFunc(s.wait, func() { _ = s.WebsocketConn.Close() })
+	defer timer.Stop()
+	return s.WebsocketConn.WriteJSON(v)
+}
+
+// WriteClose closes with closeForbidden where the token has expired: a client
+// takes an ordinary close for the end of its streams.
+func (s *socket) WriteClose(code int, message string) error {
+	s.of.mu.Lock()
+	expired := s.of.expired
+	s.of.mu.Unlock()
+	if expired != nil && expired() {
+		code, message = closeForbidden, "Token expired"
+	}
+	return s.WebsocketConn.WriteClose(code, message)
+}
+
+// SetReadLimit bounds a message.
+func (s *socket) SetReadLimit(limit int64) {
+	if limited, ok := s.WebsocketConn.(transport.WebsocketReadLimiter); ok {
+		limited.SetReadLimit(limit)
+	}
+}
+
+// SetReadDeadline bounds the wait for the next message.
+func (s *socket) SetReadDeadline(deadline time.Time) error {
+	if limited, ok := s.WebsocketConn.(transport.WebsocketReadDeadliner); ok {
+		return limited.SetReadDeadline(deadline)
+	}
+	return nil
+}
