@@ -17,10 +17,10 @@ CREATE TABLE heads (
     department TEXT NOT NULL,
     labels TEXT NOT NULL,
     started_ms BIGINT NOT NULL,
-    ended_ms BIGINT NOT NULL
+    ended_ms BIGINT NOT NULL DEFAULT 0
 );
 CREATE INDEX heads_due ON heads (due_ms) WHERE due_ms > 0;
-CREATE INDEX heads_newest ON heads (organisation, started_ms, run);
+CREATE INDEX heads_newest ON heads (organisation, run);
 CREATE INDEX heads_root ON heads (root);
 CREATE INDEX heads_conversation ON heads (conversation) WHERE conversation <> '';
 
@@ -53,9 +53,7 @@ CREATE TABLE payloads (
     id TEXT NOT NULL PRIMARY KEY,
     run TEXT NOT NULL,
     subject TEXT NOT NULL,
-    marking TEXT NOT NULL,
-    commitment TEXT NOT NULL,
-    size BIGINT NOT NULL,
+    text TEXT NOT NULL,
     sealed BLOB NOT NULL
 );
 CREATE INDEX payloads_subject ON payloads (subject);
@@ -79,13 +77,13 @@ CREATE TABLE gates (
 );
 CREATE TABLE budgets (
     node TEXT NOT NULL PRIMARY KEY,
-    limit_micro BIGINT NOT NULL,
+    limit_money BIGINT NOT NULL,
     limit_tokens BIGINT NOT NULL,
-    reserved_micro BIGINT NOT NULL DEFAULT 0,
+    reserved_money BIGINT NOT NULL DEFAULT 0,
     reserved_tokens BIGINT NOT NULL DEFAULT 0,
-    settled_micro BIGINT NOT NULL DEFAULT 0,
+    settled_money BIGINT NOT NULL DEFAULT 0,
     settled_tokens BIGINT NOT NULL DEFAULT 0,
-    unknown_micro BIGINT NOT NULL DEFAULT 0,
+    unknown_money BIGINT NOT NULL DEFAULT 0,
     unknown_tokens BIGINT NOT NULL DEFAULT 0
 );
 
@@ -94,64 +92,45 @@ CREATE TABLE inbox (
     id TEXT NOT NULL,
     run TEXT NOT NULL,
     kind TEXT NOT NULL,
-    open BIGINT NOT NULL,
     approvers TEXT NOT NULL,
     not_after_ms BIGINT NOT NULL,
     since_ms BIGINT NOT NULL,
     PRIMARY KEY (organisation, id)
 );
-CREATE TABLE inbox_approvers (
-    organisation TEXT NOT NULL,
-    item TEXT NOT NULL,
-    principal TEXT NOT NULL,
-    role TEXT NOT NULL,
-    PRIMARY KEY (organisation, item, principal, role)
-);
-CREATE INDEX inbox_approvers_principal ON inbox_approvers (organisation, principal) WHERE principal <> '';
-CREATE INDEX inbox_approvers_role ON inbox_approvers (organisation, role) WHERE role <> '';
 
 CREATE TABLE conversations (
     id TEXT NOT NULL PRIMARY KEY,
     organisation TEXT NOT NULL,
-    title BLOB NOT NULL,
+    title TEXT NOT NULL,
     created_by TEXT NOT NULL,
     created_ms BIGINT NOT NULL,
-    next BIGINT NOT NULL
+    participants TEXT NOT NULL,
+    next BIGINT NOT NULL DEFAULT 0
 );
-CREATE INDEX conversations_newest ON conversations (organisation, created_ms, id);
+CREATE INDEX conversations_newest ON conversations (organisation, id);
 CREATE TABLE conversation_entries (
     conversation TEXT NOT NULL,
     number BIGINT NOT NULL,
     kind TEXT NOT NULL,
     run TEXT NOT NULL,
     author TEXT NOT NULL,
-    body TEXT NOT NULL,
+    text TEXT NOT NULL,
     at_ms BIGINT NOT NULL,
     PRIMARY KEY (conversation, number)
 );
-CREATE TABLE participants (
-    conversation TEXT NOT NULL,
-    principal TEXT NOT NULL,
-    since_ms BIGINT NOT NULL,
-    PRIMARY KEY (conversation, principal)
-);
-CREATE INDEX participants_principal ON participants (principal);
 
-CREATE TABLE configuration (
+CREATE TABLE configurations (
     organisation TEXT NOT NULL,
     digest TEXT NOT NULL,
     body BLOB NOT NULL,
     at_ms BIGINT NOT NULL,
-    current BIGINT NOT NULL,
     PRIMARY KEY (organisation, digest)
 );
 
 -- +goose Down
-DROP TABLE configuration;
-DROP TABLE participants;
+DROP TABLE configurations;
 DROP TABLE conversation_entries;
 DROP TABLE conversations;
-DROP TABLE inbox_approvers;
 DROP TABLE inbox;
 DROP TABLE budgets;
 DROP TABLE gates;

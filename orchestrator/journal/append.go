@@ -1,11 +1,13 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -17,10 +19,18 @@ import (
 const (
 	maxBatchRows  = 2048
 	maxBatchBytes = 8 << 20
+	queueLength   = 4096
 )
 
-// ErrClosed means that the store is closing and takes no more writes.
-var ErrClosed = errors.New("store is closed")
+// attempts is how often a write that the database fails is tried alone. What
+// another process committed first is seen, and refused properly, by the next.
+const attempts = 3
+
+// Errors of Append besides the engine's own.
+var (
+	ErrClosed    = errors.New("store is closed")
+	ErrMalformed = errors.New("the write is malformed")
+)
 
 // item is one write on its way through the writer.
 type item struct {
@@ -29,18 +39,16 @@ type item struct {
 }
 
 // Append hands the write to the store's one writer and waits for its commit.
-// Many runs' writes share a transaction; each is accepted or refused alone.
+// Many runs' writes share a transaction; each is accepted or refused alone. A
+// context that ends leaves it open whether the write was committed. Errors
+// besides those of engine.Journal: ErrClosed, ErrMalformed.
 func (s *Store) Append(ctx context.Context, write engine.Write) error {
-	if len(write.Records) == 0 {
-		return errors.New("a write needs a record")
+	if err := check(&write); err != nil {
+		return err
 	}
 	it := &item{write: write, done: make(chan error, 1)}
-	select {
-	case <-s.closing:
-		return ErrClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	case s.queue <- it:
+	if err := s.enqueue(ctx, it); err != nil {
+		return err
 	}
 	select {
 	case err := <-it.done:
@@ -50,21 +58,40 @@ func (s *Store) Append(ctx context.Context, write engine.Write) error {
 	}
 }
 
-func (s *Store) writeLoop() {
-	for {
-		select {
-		case first := <-s.queue:
-			s.commit(s.gather(first))
-		case <-s.closing:
-			for {
-				select {
-				case it := <-s.queue:
-					s.commit(s.gather(it))
-				default:
-					return
-				}
-			}
+func (s *Store) enqueue(ctx context.Context, it *item) error {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed {
+		return ErrClosed
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case s.queue <- it:
+		return nil
+	}
+}
+
+// check refuses a write whose parts contradict each other.
+func check(write *engine.Write) error {
+	if len(write.Records) == 0 {
+		return fmt.Errorf("%w: it has no record", ErrMalformed)
+	}
+	for i, r := range write.Records {
+		if r.Run != write.Head.Run || r.Seq != write.From+uint64(i)+1 {
+			return fmt.Errorf("%w: record %d is out of place", ErrMalformed, i)
 		}
+	}
+	last := write.Records[len(write.Records)-1]
+	if write.Head.Version != last.Seq || write.Head.Digest != last.Digest {
+		return fmt.Errorf("%w: the head is not that of the last record", ErrMalformed)
+	}
+	return nil
+}
+
+func (s *Store) writeLoop(ctx context.Context) {
+	for first := range s.queue {
+		s.commit(ctx, s.gather(first))
 	}
 }
 
@@ -76,7 +103,10 @@ func (s *Store) gather(first *item) []*item {
 		runtime.Gosched()
 		for rows < maxBatchRows && bytes < maxBatchBytes {
 			select {
-			case it := <-s.queue:
+			case it, open := <-s.queue:
+				if !open {
+					return batch
+				}
 				batch = append(batch, it)
 				rows += len(it.write.Records)
 				bytes += size(it)
@@ -102,24 +132,39 @@ func size(it *item) int {
 
 // commit writes a batch in one transaction. When the database fails it, each
 // write is tried alone, so that one that cannot be stored stops no other.
-func (s *Store) commit(batch []*item) {
-	ctx := context.Background()
+func (s *Store) commit(ctx context.Context, batch []*item) {
 	answers, committed, err := s.transact(ctx, batch)
-	if err != nil && len(batch) > 1 {
+	if err != nil {
 		for _, it := range batch {
-			s.commit([]*item{it})
+			s.commitAlone(ctx, it)
 		}
 		return
 	}
-	if err != nil {
-		batch[0].done <- fmt.Errorf("store: %w", err)
-		return
-	}
-	if len(committed) > 0 && s.config.OnCommit != nil {
-		s.config.OnCommit(committed)
-	}
+	s.tell(committed)
 	for i, it := range batch {
 		it.done <- answers[i]
+	}
+}
+
+func (s *Store) commitAlone(ctx context.Context, it *item) {
+	var failed error
+	for range attempts {
+		if failed = s.recount(ctx); failed != nil {
+			continue
+		}
+		answers, committed, err := s.transact(ctx, []*item{it})
+		if failed = err; failed == nil {
+			s.tell(committed)
+			it.done <- answers[0]
+			return
+		}
+	}
+	it.done <- fmt.Errorf("store: %w", failed)
+}
+
+func (s *Store) tell(committed []Committed) {
+	if len(committed) > 0 && s.config.OnCommit != nil {
+		s.config.OnCommit(committed)
 	}
 }
 
@@ -143,15 +188,17 @@ func (s *Store) transact(ctx context.Context, batch []*item) (answers []error, c
 			if n, err = w.record(ctx, n); err != nil {
 				return err
 			}
-			committed = append(committed, Committed{Writer: s.id, N: n, Outside: it.write.Epoch == 0, Head: it.write.Head, Records: it.write.Records})
+			committed = append(committed, Committed{Writer: s.id, N: n, Outside: it.write.Epoch == 0, Head: it.write.Head,
+				Records: it.write.Records, Entries: it.write.Entries, Inbox: it.write.Inbox})
 		}
 		return nil
 	})
-	if err == nil {
-		s.n = n
-		s.vault.keep(met)
+	if err != nil {
+		return nil, nil, err
 	}
-	return answers, committed, err
+	s.n = n
+	s.vault.keep(met)
+	return answers, committed, nil
 }
 
 // writing is one write inside the transaction of its batch.
@@ -166,7 +213,7 @@ type writing struct {
 // admit checks everything that the write depends on before any row of it is
 // written. A refusal is the write's own; an error is the database's.
 func (w *writing) admit(ctx context.Context) (refusal, err error) {
-	for _, check := range []func(context.Context) (error, error){w.receipt, w.head, w.guards, w.budgets} {
+	for _, check := range []func(context.Context) (error, error){w.receipt, w.head, w.guards, w.budgets, w.conversations} {
 		if refusal, err = check(ctx); refusal != nil || err != nil {
 			return refusal, err
 		}
@@ -197,8 +244,8 @@ func (w *writing) forUpdate() string {
 
 func (w *writing) head(ctx context.Context) (error, error) {
 	var head run.Head
-	err := w.tx.QueryRowContext(ctx, "SELECT version, epoch, started_ms FROM heads WHERE run = ?"+w.forUpdate(), w.write.Head.Run).
-		Scan(&head.Version, &head.Epoch, &head.StartedMs)
+	err := w.tx.QueryRowContext(ctx, "SELECT version, epoch, owner, lease_until, started_ms, ended_ms FROM heads WHERE run = ?"+w.forUpdate(), w.write.Head.Run).
+		Scan(&head.Version, &head.Epoch, &head.Owner, &head.LeaseUntil, &head.StartedMs, &head.EndedMs)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 		if w.write.From != 0 {
@@ -208,7 +255,8 @@ func (w *writing) head(ctx context.Context) (error, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.write.Head.StartedMs = head.StartedMs
+	h := &w.write.Head
+	h.Epoch, h.Owner, h.LeaseUntil, h.StartedMs, h.EndedMs = head.Epoch, head.Owner, head.LeaseUntil, head.StartedMs, head.EndedMs
 	return run.Admit(head, w.write.From, w.write.Epoch), nil
 }
 
@@ -250,17 +298,53 @@ func (w *writing) lockGate(ctx context.Context, function, name string) error {
 }
 
 func (w *writing) budgets(ctx context.Context) (error, error) {
-	for _, move := range w.write.Budget {
-		b, err := budget(ctx, w.tx, move.Node, w.forUpdate())
-		if errors.Is(err, sql.ErrNoRows) {
+	nodes := map[string]run.Budget{}
+	for _, move := range sortedMoves(w.write.Budget) {
+		b, known := nodes[move.Node]
+		if !known {
+			var err error
+			b, err = budget(ctx, w.tx, move.Node, w.forUpdate())
+			if errors.Is(err, sql.ErrNoRows) {
+				return run.ErrBudget, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if !fits(b, move.Reserve) {
 			return run.ErrBudget, nil
 		}
-		if err != nil {
+		b.Reserved, b.Settled, b.Unknown = b.Reserved.Plus(move.Reserve), b.Settled.Plus(move.Settle), b.Unknown.Plus(move.Unknown)
+		nodes[move.Node] = b
+	}
+	return nil, nil
+}
+
+// fits holds each part that grows against the limit: a release or a settlement
+// is never refused.
+func fits(b run.Budget, reserve run.Amount) bool {
+	after := b.Committed().Plus(reserve)
+	return (reserve.MicroUSD <= 0 || after.MicroUSD <= b.Limit.MicroUSD) && (reserve.Tokens <= 0 || after.Tokens <= b.Limit.Tokens)
+}
+
+// sortedMoves orders by node, so that no two processes lock the same nodes in
+// opposite orders; the moves of one node stay in theirs.
+func sortedMoves(moves []run.BudgetMove) []run.BudgetMove {
+	sorted := slices.Clone(moves)
+	slices.SortStableFunc(sorted, func(a, b run.BudgetMove) int { return cmp.Compare(a.Node, b.Node) })
+	return sorted
+}
+
+// conversations refuses entries to a conversation that the organisation does
+// not have.
+func (w *writing) conversations(ctx context.Context) (error, error) {
+	for _, e := range w.write.Entries {
+		var found int
+		if err := w.tx.QueryRowContext(ctx, "SELECT count(*) FROM conversations WHERE id = ? AND organisation = ?", e.Conversation, e.Organisation).Scan(&found); err != nil {
 			return nil, err
 		}
-		grows := move.Reserve.MicroUSD > 0 || move.Reserve.Tokens > 0
-		if grows && !b.Covers(move.Reserve) {
-			return run.ErrBudget, nil
+		if found == 0 {
+			return fmt.Errorf("conversation: %w", engine.ErrNotFound), nil
 		}
 	}
 	return nil, nil

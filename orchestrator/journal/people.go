@@ -80,6 +80,12 @@ func (s *Store) Budgets(ctx context.Context, prefixes ...string) ([]Budget, erro
 	return list, nil
 }
 
+// Budget returns one node; engine.ErrNotFound for an unknown one.
+func (s *Store) Budget(ctx context.Context, node string) (run.Budget, error) {
+	b, err := budget(ctx, s.read, node, "")
+	return b, notFound(err)
+}
+
 // SetBudget sets the limit of a node, which it makes where there is none.
 func (s *Store) SetBudget(ctx context.Context, node string, limit run.Amount) error {
 	_, err := s.write.ExecContext(ctx, `INSERT INTO budgets (node, limit_money, limit_tokens) VALUES (?, ?, ?)
@@ -145,6 +151,27 @@ func (s *Store) CreateConversation(ctx context.Context, c Conversation) error {
 	return err
 }
 
+// AddParticipant lets a principal take part; one who does already stays.
+// engine.ErrNotFound for an unknown conversation.
+func (s *Store) AddParticipant(ctx context.Context, organisation, id, principal string) error {
+	return s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		query := "SELECT " + conversationColumns + " FROM conversations WHERE organisation = ? AND id = ?"
+		if s.postgres {
+			query += " FOR UPDATE"
+		}
+		c, err := scanConversation(tx.QueryRowContext(ctx, query, organisation, id))
+		if err != nil || slices.Contains(c.Participants, principal) {
+			return notFound(err)
+		}
+		participants, err := json.Marshal(append(c.Participants, principal))
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE conversations SET participants = ? WHERE organisation = ? AND id = ?", string(participants), organisation, id)
+		return err
+	})
+}
+
 // Conversation returns one conversation.
 func (s *Store) Conversation(ctx context.Context, organisation, id string) (Conversation, error) {
 	c, err := scanConversation(s.read.QueryRowContext(ctx, "SELECT "+conversationColumns+" FROM conversations WHERE organisation = ? AND id = ?", organisation, id))
@@ -164,15 +191,19 @@ func (s *Store) Conversations(ctx context.Context, organisation, before string, 
 	return collect(rows, scanConversation)
 }
 
-// Entries lists the entries of a conversation after a number.
-func (s *Store) Entries(ctx context.Context, conversation string, after uint64, limit int) ([]engine.Entry, error) {
+// Entries lists up to limit entries of a conversation after a number, in
+// order. engine.ErrNotFound for an unknown conversation.
+func (s *Store) Entries(ctx context.Context, organisation, conversation string, after uint64, limit int) ([]engine.Entry, error) {
+	if _, err := s.Conversation(ctx, organisation, conversation); err != nil {
+		return nil, err
+	}
 	rows, err := s.read.QueryContext(ctx, "SELECT conversation, number, kind, run, author, text, at_ms FROM conversation_entries WHERE conversation = ? AND number > ? ORDER BY number LIMIT ?",
 		conversation, after, limit)
 	if err != nil {
 		return nil, err
 	}
 	return collect(rows, func(row scanner) (engine.Entry, error) {
-		var e engine.Entry
+		e := engine.Entry{Organisation: organisation}
 		var text string
 		if err := row.Scan(&e.Conversation, &e.Number, &e.Kind, &e.Run, &e.Author, &text, &e.AtMs); err != nil {
 			return e, err
@@ -181,9 +212,8 @@ func (s *Store) Entries(ctx context.Context, conversation string, after uint64, 
 	})
 }
 
-func appendEntry(ctx context.Context, tx bun.Tx, e engine.Entry) error {
-	var number uint64
-	err := tx.QueryRowContext(ctx, "UPDATE conversations SET next = next + 1 WHERE id = ? AND organisation = ? RETURNING next", e.Conversation, e.Organisation).Scan(&number)
+func appendEntry(ctx context.Context, tx bun.Tx, e *engine.Entry) error {
+	err := tx.QueryRowContext(ctx, "UPDATE conversations SET next = next + 1 WHERE id = ? AND organisation = ? RETURNING next", e.Conversation, e.Organisation).Scan(&e.Number)
 	if errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("conversation: %w", engine.ErrNotFound)
 	}
@@ -195,7 +225,7 @@ func appendEntry(ctx context.Context, tx bun.Tx, e engine.Entry) error {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, "INSERT INTO conversation_entries (conversation, number, kind, run, author, text, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		e.Conversation, number, e.Kind, e.Run, e.Author, string(text), e.AtMs)
+		e.Conversation, e.Number, e.Kind, e.Run, e.Author, string(text), e.AtMs)
 	return err
 }
 
@@ -208,8 +238,8 @@ func (s *Store) Cursor(ctx context.Context, name, writer string) (n uint64, err 
 	return n, err
 }
 
-// SaveCursor stores how far a reader has come.
+// SaveCursor stores how far a reader has come; it never goes back.
 func (s *Store) SaveCursor(ctx context.Context, name, writer string, n uint64) error {
-	_, err := s.write.ExecContext(ctx, "INSERT INTO cursors (name, writer, n) VALUES (?, ?, ?) ON CONFLICT (name, writer) DO UPDATE SET n = excluded.n", name, writer, n)
+	_, err := s.write.ExecContext(ctx, "INSERT INTO cursors (name, writer, n) VALUES (?, ?, ?) ON CONFLICT (name, writer) DO UPDATE SET n = excluded.n WHERE cursors.n < excluded.n", name, writer, n)
 	return err
 }

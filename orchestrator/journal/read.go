@@ -46,9 +46,36 @@ func (s *Store) Load(ctx context.Context, id string, after uint64) (run.Head, []
 	return head, records, err
 }
 
-// After returns up to limit records of a writer after its number n, in order.
-func (s *Store) After(ctx context.Context, writer string, n uint64, limit int) ([]run.Record, error) {
-	return s.records(ctx, "WHERE writer = ? AND n > ? ORDER BY n LIMIT ?", writer, n, limit)
+// Numbered is a record with its place among all that its writer committed.
+type Numbered struct {
+	N            uint64 // of the writer, from 1, without gaps
+	Organisation string
+	Record       run.Record
+}
+
+// Writers lists the ids of all writers that ever opened the store.
+func (s *Store) Writers(ctx context.Context) ([]string, error) {
+	rows, err := s.read.QueryContext(ctx, "SELECT id FROM writers ORDER BY opened_ms, id")
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(row scanner) (id string, err error) { return id, row.Scan(&id) })
+}
+
+// After returns up to limit records of a writer after its number n, in order
+// and without gaps.
+func (s *Store) After(ctx context.Context, writer string, n uint64, limit int) ([]Numbered, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT j.run, j.seq, j.kind, j.version, j.at_ms, j.body, j.prev, j.digest, j.n, h.organisation
+		FROM journal AS j JOIN heads AS h ON h.run = j.run WHERE j.writer = ? AND j.n > ? ORDER BY j.n LIMIT ?`, writer, n, limit)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(row scanner) (Numbered, error) {
+		var one Numbered
+		r := &one.Record
+		err := row.Scan(&r.Run, &r.Seq, (*string)(&r.Kind), &r.Version, &r.AtMs, &r.Body, &r.Prev, &r.Digest, &one.N, &one.Organisation)
+		return one, err
+	})
 }
 
 func (s *Store) records(ctx context.Context, where string, args ...any) ([]run.Record, error) {

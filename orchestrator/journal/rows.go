@@ -31,18 +31,18 @@ func (w *writing) writeHead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if h.Status.Ended() {
+	if h.Status.Ended() && h.EndedMs == 0 {
 		h.EndedMs = w.nowMs
 	}
 	if w.write.From == 0 {
 		h.StartedMs = w.nowMs
-		_, err = w.tx.ExecContext(ctx, `INSERT INTO heads (run, version, digest, status, due_ms, organisation, root, parent, conversation, subject, agent, department, labels, started_ms)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, h.Run, h.Version, h.Digest, string(h.Status), h.DueMs, h.Organisation, h.Root, h.Parent,
-			h.Conversation, h.Subject, h.Agent, h.Department, string(labels), h.StartedMs)
+		_, err = w.tx.ExecContext(ctx, `INSERT INTO heads (run, version, digest, status, due_ms, organisation, root, parent, conversation, subject, agent, department, labels, started_ms, ended_ms)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, h.Run, h.Version, h.Digest, string(h.Status), h.DueMs, h.Organisation, h.Root, h.Parent,
+			h.Conversation, h.Subject, h.Agent, h.Department, string(labels), h.StartedMs, h.EndedMs)
 		return err
 	}
-	_, err = w.tx.ExecContext(ctx, "UPDATE heads SET version = ?, digest = ?, status = ?, due_ms = ?, labels = ?, ended_ms = ? WHERE run = ?",
-		h.Version, h.Digest, string(h.Status), h.DueMs, string(labels), h.EndedMs, h.Run)
+	_, err = w.tx.ExecContext(ctx, "UPDATE heads SET version = ?, digest = ?, status = ?, due_ms = ?, labels = ?, ended_ms = ? WHERE run = ? AND version = ? AND epoch = ?",
+		h.Version, h.Digest, string(h.Status), h.DueMs, string(labels), h.EndedMs, h.Run, w.write.From, h.Epoch)
 	return err
 }
 
@@ -96,7 +96,7 @@ func (w *writing) writeBudgets(ctx context.Context) error {
 
 func (w *writing) writeInbox(ctx context.Context) error {
 	for _, i := range w.write.Inbox {
-		if _, err := w.tx.ExecContext(ctx, "DELETE FROM inbox WHERE id = ?", i.ID); err != nil {
+		if _, err := w.tx.ExecContext(ctx, "DELETE FROM inbox WHERE organisation = ? AND id = ?", i.Organisation, i.ID); err != nil {
 			return err
 		}
 		if !i.Open {
@@ -115,8 +115,8 @@ func (w *writing) writeInbox(ctx context.Context) error {
 }
 
 func (w *writing) writeEntries(ctx context.Context) error {
-	for _, e := range w.write.Entries {
-		if err := appendEntry(ctx, w.tx, e); err != nil {
+	for i := range w.write.Entries {
+		if err := appendEntry(ctx, w.tx, &w.write.Entries[i]); err != nil {
 			return err
 		}
 	}

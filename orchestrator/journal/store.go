@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
 	"github.com/sourcegraph/conc"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
@@ -34,7 +35,7 @@ import (
 type Config struct {
 	DSN       string            // "sqlite:PATH" or "postgres://…"
 	MasterKey []byte            // 32 bytes: wraps the keys of subjects
-	Clock     func() int64      // UTC ms; the database clock of SQLite. Nil: the machine's
+	Clock     func() int64      // UTC ms, in place of the database clock. Nil: PostgreSQL's own, for SQLite the machine's
 	OnCommit  func([]Committed) // called in order, after each commit; must not block
 }
 
@@ -45,6 +46,8 @@ type Committed struct {
 	Outside bool   // the write came from outside, not from the run's owner
 	Head    run.Head
 	Records []run.Record
+	Entries []engine.Entry // numbered
+	Inbox   []engine.InboxItem
 }
 
 // Store is the journal in a database. It is safe for concurrent use.
@@ -57,8 +60,8 @@ type Store struct {
 	id       string // of this writer
 	n        uint64 // records written; the writer goroutine's alone
 	queue    chan *item
-	closing  chan struct{}
-	once     sync.Once
+	gate     sync.RWMutex // held for reading while a write enters the queue
+	closed   bool
 	tasks    conc.WaitGroup
 	vault    *vault
 }
@@ -71,14 +74,11 @@ var (
 // Open opens the store, migrates it and starts its writer. A SQLite file
 // belongs to one process at a time; its leases are free after a restart.
 func Open(ctx context.Context, config Config) (*Store, error) {
-	if config.Clock == nil {
-		config.Clock = func() int64 { return time.Now().UnixMilli() }
-	}
 	vault, err := newVault(config.MasterKey)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{config: config, id: uuid.NewString(), queue: make(chan *item, 4096), closing: make(chan struct{}), vault: vault}
+	s := &Store{config: config, queue: make(chan *item, queueLength), vault: vault}
 	if path, isSQLite := strings.CutPrefix(config.DSN, "sqlite:"); isSQLite {
 		err = s.openSQLite(ctx, path)
 	} else {
@@ -87,19 +87,54 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.closeDatabases())
 	}
-	s.tasks.Go(s.writeLoop)
+	if err := s.enlist(ctx); err != nil {
+		return nil, errors.Join(err, s.closeDatabases())
+	}
+	background := context.WithoutCancel(ctx) // a batch is never given up half way
+	s.tasks.Go(func() { s.writeLoop(background) })
 	return s, nil
 }
 
+// localWriter is the one writer that a SQLite file ever has.
+const localWriter = "local"
+
+// enlist makes the writer known and finds where its numbers go on.
+func (s *Store) enlist(ctx context.Context) error {
+	s.id = localWriter
+	if s.postgres {
+		s.id = uuid.NewString()
+	}
+	nowMs, err := s.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if _, err := s.write.ExecContext(ctx, "INSERT INTO writers (id, opened_ms) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", s.id, nowMs); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return s.recount(ctx)
+}
+
+// recount reads the writer's last number. After a commit whose answer was lost
+// only the database knows it.
+func (s *Store) recount(ctx context.Context) error {
+	if err := s.write.QueryRowContext(ctx, "SELECT coalesce(max(n), 0) FROM journal WHERE writer = ?", s.id).Scan(&s.n); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return nil
+}
+
 func (s *Store) openSQLite(ctx context.Context, path string) error {
+	if s.config.Clock == nil {
+		s.config.Clock = func() int64 { return time.Now().UnixMilli() }
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	lock, err := lockFile(path + ".lock")
+	file, err := lockFile(path + ".lock")
 	if err != nil {
 		return fmt.Errorf("store %s is in use by another process: %w", filepath.Base(path), err)
 	}
-	s.lock = lock
+	s.lock = file
 	const pragmas = "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)"
 	writer, err := sql.Open("sqlite", "file:"+path+pragmas+"&_txlock=immediate")
 	if err != nil {
@@ -139,7 +174,16 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, folder stri
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
-	provider, err := goose.NewProvider(dialect, db, files)
+	var options []goose.ProviderOption
+	if dialect == goose.DialectPostgres {
+		// Several processes may start at once: one migrates, the others wait.
+		locker, err := lock.NewPostgresSessionLocker()
+		if err != nil {
+			return fmt.Errorf("migrations: %w", err)
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	provider, err := goose.NewProvider(dialect, db, files, options...)
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
@@ -151,7 +195,14 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, folder stri
 
 // Close lets the writer finish what it was given and closes the database.
 func (s *Store) Close() error {
-	s.once.Do(func() { close(s.closing) })
+	s.gate.Lock()
+	first := !s.closed
+	s.closed = true
+	s.gate.Unlock()
+	if !first {
+		return nil
+	}
+	close(s.queue)
 	s.tasks.Wait()
 	return s.closeDatabases()
 }
@@ -174,7 +225,7 @@ func (s *Store) closeDatabases() error {
 func (s *Store) Now(ctx context.Context) (int64, error) { return s.now(ctx, s.read) }
 
 func (s *Store) now(ctx context.Context, db bun.IDB) (nowMs int64, err error) {
-	if !s.postgres {
+	if s.config.Clock != nil {
 		return s.config.Clock(), nil
 	}
 	err = db.QueryRowContext(ctx, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").Scan(&nowMs)

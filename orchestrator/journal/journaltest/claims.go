@@ -1,0 +1,69 @@
+package journaltest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/run"
+)
+
+func byAge(a, b engine.InboxItem) int {
+	return cmp.Or(cmp.Compare(a.SinceMs, b.SinceMs), cmp.Compare(a.ID, b.ID))
+}
+
+// Claim takes runs that are due, the longest due first, each under a new epoch.
+func (m *Memory) Claim(_ context.Context, worker string, limit int, ttlMs int64) ([]engine.Lease, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	nowMs := m.clock()
+	var due []run.Head
+	for _, head := range m.heads {
+		if run.Claimable(head, nowMs) {
+			due = append(due, head)
+		}
+	}
+	slices.SortFunc(due, func(a, b run.Head) int {
+		return cmp.Or(cmp.Compare(a.DueMs, b.DueMs), cmp.Compare(a.Run, b.Run))
+	})
+	var leases []engine.Lease
+	for _, head := range due[:min(limit, len(due))] {
+		head.Epoch++
+		head.Owner, head.LeaseUntil = worker, nowMs+ttlMs
+		m.heads[head.Run] = head
+		leases = append(leases, engine.Lease{Run: head.Run, Epoch: head.Epoch, UntilMs: head.LeaseUntil})
+	}
+	return leases, nil
+}
+
+// Renew prolongs the leases that still hold.
+func (m *Memory) Renew(_ context.Context, worker string, leases []engine.Lease, ttlMs int64) ([]engine.Lease, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	nowMs := m.clock()
+	var held []engine.Lease
+	for _, lease := range leases {
+		head := m.heads[lease.Run]
+		if head.Owner != worker || head.Epoch != lease.Epoch || head.LeaseUntil <= nowMs {
+			continue
+		}
+		head.LeaseUntil = nowMs + ttlMs
+		m.heads[lease.Run] = head
+		lease.UntilMs = head.LeaseUntil
+		held = append(held, lease)
+	}
+	return held, nil
+}
+
+// Release gives a lease back.
+func (m *Memory) Release(_ context.Context, worker string, lease engine.Lease) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	head, known := m.heads[lease.Run]
+	if known && head.Owner == worker && head.Epoch == lease.Epoch {
+		head.Owner, head.LeaseUntil = "", 0
+		m.heads[lease.Run] = head
+	}
+	return nil
+}

@@ -1,0 +1,288 @@
+// Package journaltest holds what every journal must do, as a suite of tests,
+// and a journal in memory that does it: the oracle of simulations.
+package journaltest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+const memoryWriter = "memory"
+
+type receiptKey struct{ organisation, caller, command string }
+
+type itemKey struct{ organisation, id string }
+
+// Memory is a journal without a database. It is safe for concurrent use.
+type Memory struct {
+	clock func() int64
+
+	mu       sync.Mutex
+	heads    map[string]run.Head
+	records  map[string][]run.Record
+	written  uint64
+	gates    map[string]string
+	budgets  map[string]run.Budget
+	payloads map[string]engine.Payload
+	receipts map[receiptKey]engine.Receipt
+	inbox    map[itemKey]engine.InboxItem
+	talks    map[itemKey][]engine.Entry
+}
+
+var _ Journal = (*Memory)(nil)
+
+// NewMemory returns an empty journal whose database clock is the given one, UTC ms.
+func NewMemory(clock func() int64) *Memory {
+	return &Memory{
+		clock: clock, heads: map[string]run.Head{}, records: map[string][]run.Record{}, gates: map[string]string{},
+		budgets: map[string]run.Budget{}, payloads: map[string]engine.Payload{}, receipts: map[receiptKey]engine.Receipt{},
+		inbox: map[itemKey]engine.InboxItem{}, talks: map[itemKey][]engine.Entry{},
+	}
+}
+
+// Append commits the write whole or not at all.
+func (m *Memory) Append(ctx context.Context, write engine.Write) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	nowMs := m.clock()
+	if err := m.admit(write, nowMs); err != nil {
+		return err
+	}
+	budgets, err := m.moved(write.Budget)
+	if err != nil {
+		return err
+	}
+	for node, b := range budgets {
+		m.budgets[node] = b
+	}
+	m.store(write, nowMs)
+	return nil
+}
+
+func (m *Memory) admit(write engine.Write, nowMs int64) error {
+	if r := write.Receipt; r != nil {
+		if _, known := m.receipts[receiptKey{r.Organisation, r.Caller, r.Command}]; known {
+			return engine.ErrReplayed
+		}
+	}
+	if err := run.Admit(m.heads[write.Head.Run], write.From, write.Epoch); err != nil {
+		return err
+	}
+	for _, guard := range write.Guards {
+		if guard.Gate != "" && m.gates[guard.Gate] != guard.Value || guard.BeforeMs != 0 && nowMs >= guard.BeforeMs {
+			return run.ErrGuard
+		}
+	}
+	for _, p := range write.Payloads {
+		if _, known := m.payloads[p.Text.ID]; known {
+			return fmt.Errorf("text %s is stored already", p.Text.ID)
+		}
+	}
+	for _, e := range write.Entries {
+		if _, known := m.talks[itemKey{e.Organisation, e.Conversation}]; !known {
+			return fmt.Errorf("conversation: %w", engine.ErrNotFound)
+		}
+	}
+	return nil
+}
+
+func (m *Memory) moved(moves []run.BudgetMove) (map[string]run.Budget, error) {
+	budgets := map[string]run.Budget{}
+	for _, move := range moves {
+		b, known := budgets[move.Node]
+		if !known {
+			if b, known = m.budgets[move.Node]; !known {
+				return nil, run.ErrBudget
+			}
+		}
+		b.Reserved = b.Reserved.Plus(move.Reserve)
+		all := b.Committed()
+		if move.Reserve.MicroUSD > 0 && all.MicroUSD > b.Limit.MicroUSD || move.Reserve.Tokens > 0 && all.Tokens > b.Limit.Tokens {
+			return nil, run.ErrBudget
+		}
+		b.Settled, b.Unknown = b.Settled.Plus(move.Settle), b.Unknown.Plus(move.Unknown)
+		budgets[move.Node] = b
+	}
+	return budgets, nil
+}
+
+func (m *Memory) store(write engine.Write, nowMs int64) {
+	id := write.Head.Run
+	was := m.heads[id]
+	head := write.Head
+	head.Epoch, head.Owner, head.LeaseUntil = was.Epoch, was.Owner, was.LeaseUntil
+	head.StartedMs, head.EndedMs = was.StartedMs, was.EndedMs
+	if write.From == 0 {
+		head.StartedMs = nowMs
+	}
+	if head.Status.Ended() && head.EndedMs == 0 {
+		head.EndedMs = nowMs
+	}
+	m.heads[id] = head
+	m.records[id] = append(m.records[id], write.Records...)
+	m.written += uint64(len(write.Records))
+	for _, change := range write.Gates {
+		m.gates[change.Gate] = change.Value
+	}
+	for _, p := range write.Payloads {
+		p.Salt, p.Bytes = bytes.Clone(p.Salt), bytes.Clone(p.Bytes)
+		m.payloads[p.Text.ID] = p
+	}
+	if r := write.Receipt; r != nil {
+		m.receipts[receiptKey{r.Organisation, r.Caller, r.Command}] = *r
+	}
+	for _, item := range write.Inbox {
+		key := itemKey{item.Organisation, item.ID}
+		delete(m.inbox, key)
+		if item.Open {
+			m.inbox[key] = item
+		}
+	}
+	for _, e := range write.Entries {
+		key := itemKey{e.Organisation, e.Conversation}
+		e.Number = uint64(len(m.talks[key])) + 1
+		m.talks[key] = append(m.talks[key], e)
+	}
+}
+
+// Load returns the head of a run and its records after a version.
+func (m *Memory) Load(_ context.Context, id string, after uint64) (run.Head, []run.Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	head, known := m.heads[id]
+	if !known {
+		return head, nil, engine.ErrNotFound
+	}
+	return head, slices.Clone(m.records[id][min(after, head.Version):]), nil
+}
+
+// Now is the clock.
+func (m *Memory) Now(context.Context) (int64, error) { return m.clock(), nil }
+
+// Receipt finds the answer to an earlier command.
+func (m *Memory) Receipt(_ context.Context, organisation, caller, command string) (engine.Receipt, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, known := m.receipts[receiptKey{organisation, caller, command}]
+	if !known {
+		return r, engine.ErrNotFound
+	}
+	return r, nil
+}
+
+// Payloads returns texts by id; erased and unknown ones are absent.
+func (m *Memory) Payloads(_ context.Context, ids []string) (map[string]engine.Payload, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := map[string]engine.Payload{}
+	for _, id := range ids {
+		if p, known := m.payloads[id]; known {
+			found[id] = p
+		}
+	}
+	return found, nil
+}
+
+// Gate returns the value of a gate, "" for an absent one.
+func (m *Memory) Gate(_ context.Context, name string) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.gates[name], nil
+}
+
+// SetGate sets a gate outside of any write, as a new configuration does.
+func (m *Memory) SetGate(_ context.Context, change run.GateChange) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gates[change.Gate] = change.Value
+	return nil
+}
+
+// EraseSubject forgets the texts of a subject.
+func (m *Memory) EraseSubject(_ context.Context, subject string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, p := range m.payloads {
+		if p.Text.Subject == subject {
+			delete(m.payloads, id)
+		}
+	}
+	return nil
+}
+
+// SetBudget sets the limit of a node, which it makes where there is none.
+func (m *Memory) SetBudget(_ context.Context, node string, limit run.Amount) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := m.budgets[node]
+	b.Limit = limit
+	m.budgets[node] = b
+	return nil
+}
+
+// Budget returns one node.
+func (m *Memory) Budget(_ context.Context, node string) (run.Budget, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, known := m.budgets[node]
+	if !known {
+		return b, engine.ErrNotFound
+	}
+	return b, nil
+}
+
+// Inbox lists what waits for a person, the oldest first.
+func (m *Memory) Inbox(_ context.Context, person policy.Principal) ([]engine.InboxItem, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var items []engine.InboxItem
+	for _, item := range m.inbox {
+		names := func(a policy.Approver) bool { return a.Names(person) }
+		if item.Organisation == person.Organisation && slices.ContainsFunc(item.Approvers, names) {
+			items = append(items, item)
+		}
+	}
+	slices.SortFunc(items, byAge)
+	return items, nil
+}
+
+// Converse makes a conversation.
+func (m *Memory) Converse(_ context.Context, organisation, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.talks[itemKey{organisation, id}] = nil
+	return nil
+}
+
+// Entries lists up to limit entries of a conversation after a number.
+func (m *Memory) Entries(_ context.Context, organisation, conversation string, after uint64, limit int) ([]engine.Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all, known := m.talks[itemKey{organisation, conversation}]
+	if !known {
+		return nil, engine.ErrNotFound
+	}
+	rest := all[min(after, uint64(len(all))):]
+	return slices.Clone(rest[:min(limit, len(rest))]), nil
+}
+
+// Numbers lists the numbers of each writer's records, in their order.
+func (m *Memory) Numbers(context.Context) (map[string][]uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var numbers []uint64
+	for n := range m.written {
+		numbers = append(numbers, n+1)
+	}
+	return map[string][]uint64{memoryWriter: numbers}, nil
+}

@@ -1,0 +1,103 @@
+//go:build services
+
+package journal_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver "pgx"
+	"github.com/stretchr/testify/require"
+
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
+	"gantry.dev/orchestrator/run"
+)
+
+// schema makes an empty schema for one test and returns the DSN of it.
+func schema(t *testing.T) string {
+	t.Helper()
+	dsn := os.Getenv("GANTRY_TEST_POSTGRES")
+	require.NotEmpty(t, dsn, "GANTRY_TEST_POSTGRES names the PostgreSQL server to test against")
+	admin, err := sql.Open("pgx", dsn)
+	require.NoError(t, err)
+	name := "gantry_" + strings.ToLower(rand.Text())
+	_, err = admin.ExecContext(t.Context(), "CREATE SCHEMA "+name)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP SCHEMA "+name+" CASCADE")
+		require.NoError(t, err)
+		require.NoError(t, admin.Close())
+	})
+	target, err := url.Parse(dsn)
+	require.NoError(t, err)
+	query := target.Query()
+	query.Set("search_path", name)
+	target.RawQuery = query.Encode()
+	return target.String()
+}
+
+func TestPostgres(t *testing.T) {
+	journaltest.Suite(t, func(t *testing.T, clock func() int64) journaltest.Journal {
+		return open(t, journal.Config{DSN: schema(t), Clock: clock})
+	})
+}
+
+// pair spreads its writes over two processes' stores on one database.
+type pair struct {
+	store
+	other store
+}
+
+// Append sends every other run, by the last sign of its id, to the other side.
+func (p pair) Append(ctx context.Context, write engine.Write) error {
+	id := write.Head.Run
+	if id[len(id)-1]%2 == 0 {
+		return p.other.Append(ctx, write)
+	}
+	return p.store.Append(ctx, write)
+}
+
+func TestPostgresTwoProcesses(t *testing.T) {
+	journaltest.Suite(t, func(t *testing.T, clock func() int64) journaltest.Journal {
+		dsn := schema(t)
+		return pair{open(t, journal.Config{DSN: dsn, Clock: clock}), open(t, journal.Config{DSN: dsn, Clock: clock})}
+	})
+}
+
+func TestPostgresKeepsItsOwnTime(t *testing.T) {
+	s := open(t, journal.Config{DSN: schema(t)})
+	first, err := s.Now(t.Context())
+	require.NoError(t, err)
+	second, err := s.Now(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, first)
+	require.GreaterOrEqual(t, second, first)
+}
+
+func TestPostgresLimitHoldsAcrossProcesses(t *testing.T) {
+	dsn := schema(t)
+	stores := []store{open(t, journal.Config{DSN: dsn}), open(t, journal.Config{DSN: dsn})}
+	require.NoError(t, stores[0].SetBudget(t.Context(), "n", run.Amount{MicroUSD: 100}))
+	errs := journaltest.AtOnce(40, func(i int) error {
+		w := journaltest.Write(fmt.Sprint("r", i), 0, 1)
+		w.Budget = []run.BudgetMove{{Node: "n", Reserve: run.Amount{MicroUSD: 7}}}
+		return stores[i%2].Append(t.Context(), w)
+	})
+	granted := 0
+	for _, err := range errs {
+		if err == nil {
+			granted++
+			continue
+		}
+		require.ErrorIs(t, err, run.ErrBudget)
+	}
+	require.Equal(t, 14, granted)
+}
