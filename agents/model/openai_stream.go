@@ -107,6 +107,9 @@ func (c *collector) answer(request Request) (Answer, error) {
 	return answer, nil
 }
 
+// maxCounted is more tokens than any request has.
+const maxCounted = 1_000_000_000
+
 // used returns what the server counted, if that can be true, and otherwise an
 // estimate.
 func (c *collector) used(request Request, answer Answer) Usage {
@@ -119,6 +122,7 @@ func (c *collector) used(request Request, answer Answer) Usage {
 		Reasoning:  completion.ReasoningTokens,
 	}
 	if !c.counted || c.usage.PromptTokens <= 0 ||
+		max(c.usage.PromptTokens, c.usage.CompletionTokens) > maxCounted ||
 		min(usage.Input, usage.CacheRead, usage.CacheWrite, usage.Output, usage.Reasoning) < 0 {
 		return estimate(request, answer)
 	}

@@ -264,6 +264,7 @@ func TestUsageIsCountedOrEstimated(t *testing.T) {
 		"reported":   {string(modeltest.Stream(said, modeltest.Style{})), false},
 		"omitted":    {string(modeltest.Stream(said, modeltest.Style{NoUsage: true})), true},
 		"impossible": {strings.Replace(string(modeltest.Stream(said, modeltest.Style{})), `"cached_tokens":100`, `"cached_tokens":900`, 1), true},
+		"absurd":     {strings.Replace(string(modeltest.Stream(said, modeltest.Style{})), `"prompt_tokens":120`, `"prompt_tokens":9000000000000000000`, 1), true},
 		"negative":   {strings.Replace(string(modeltest.Stream(said, modeltest.Style{})), `"completion_tokens":30`, `"completion_tokens":-30`, 1), true},
 	} {
 		t.Run(name, func(t *testing.T) {
