@@ -166,9 +166,14 @@ func (f *feed[T]) take(after uint64, got reading[T]) {
 		f.known = true
 		f.tip = min(after, got.tip)
 	}
+	before := f.tip
 	f.extend(got.items)
 	f.told = f.tip // who told more was wrong, or will tell again
-	if got.ended && !f.ended {
+	if f.tip > before && got.tip > f.tip {
+		f.told = got.tip // the journal gave a part only
+		f.ring()
+	}
+	if got.ended && !f.ended && f.tip >= got.tip {
 		f.ended = true
 		f.tell()
 	}

@@ -24,8 +24,8 @@ type Source interface {
 
 // EntrySource is where conversations are read.
 type EntrySource interface {
-	// Entries returns the entries after a number, in order, and the number of
-	// the newest one there is, 0 for none.
+	// Entries returns the entries after a number, in order, at least one where
+	// there is one, and the number of the newest there is, 0 for none.
 	Entries(ctx context.Context, organisation, conversation string, after uint64) ([]engine.Entry, uint64, error)
 }
 

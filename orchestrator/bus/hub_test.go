@@ -331,3 +331,32 @@ func TestConversationInboxAndText(t *testing.T) {
 		hub.Close()
 	})
 }
+
+// The journal may give a conversation in parts: every reader still gets all of it.
+func TestConversationInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := bustest.NewLog()
+		for range 600 {
+			log.Say()
+		}
+		hub := bus.NewHub(log, log)
+		defer hub.Close()
+		var tasks conc.WaitGroup
+		for _, after := range []uint64{0, 3, 299, 599, 600} {
+			tasks.Go(func() {
+				talk, err := hub.Conversation(t.Context(), "o", "c", after)
+				if err != nil {
+					panic(err)
+				}
+				for want := after + 1; want <= 601; want++ {
+					if got := (<-talk.Items()).Number; got != want {
+						panic(got)
+					}
+				}
+			})
+		}
+		synctest.Wait()
+		hub.Offer(bus.Batch{Entries: []engine.Entry{log.Say()}})
+		tasks.Wait()
+	})
+}

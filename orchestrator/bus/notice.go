@@ -32,7 +32,7 @@ type Batch struct {
 
 // Span is a stretch of records of one run.
 type Span struct {
-	Organisation string `json:"organisation"`
+	Organisation string `json:"organisation,omitempty"` // empty when told from the journal later
 	Run          string `json:"run"`
 	From         uint64 `json:"from"` // Seq of the first record
 	To           uint64 `json:"to"`   // Seq of the last record
@@ -94,7 +94,10 @@ func noticeMessage(batch Batch) (Message, error) {
 		MetaWriter: batch.Writer, MetaFrom: fmt.Sprint(from), MetaTo: fmt.Sprint(to),
 	}}
 	if len(notice.Runs) == 1 {
-		m.Metadata[MetaOrganisation], m.Metadata[MetaRun] = notice.Runs[0].Organisation, notice.Runs[0].Run
+		m.Metadata[MetaRun] = notice.Runs[0].Run
+		if organisation := notice.Runs[0].Organisation; organisation != "" {
+			m.Metadata[MetaOrganisation] = organisation
+		}
 	}
 	return m, nil
 }

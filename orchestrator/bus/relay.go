@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"gantry.dev/orchestrator/run"
 )
 
 const (
@@ -19,15 +21,18 @@ type Log interface {
 	Writers(ctx context.Context) ([]string, error)
 	// After returns up to limit records of one writer behind a number, in
 	// order and without gaps.
-	After(ctx context.Context, writer string, n uint64, limit int) ([]Committed, error)
+	After(ctx context.Context, writer string, n uint64, limit int) ([]run.Record, error)
 }
+
+// cursorName is under which name a relay keeps its cursors.
+const cursorName = "relay"
 
 // Cursors keeps how far each writer's batches were told.
 type Cursors interface {
-	// LoadCursor returns a saved number, 0 for none.
-	LoadCursor(ctx context.Context, writer string) (uint64, error)
-	// SaveCursor keeps a number; a smaller one than is kept changes nothing.
-	SaveCursor(ctx context.Context, writer string, n uint64) error
+	// Cursor returns a saved number, 0 for none.
+	Cursor(ctx context.Context, name, writer string) (uint64, error)
+	// SaveCursor keeps a number.
+	SaveCursor(ctx context.Context, name, writer string, n uint64) error
 }
 
 // Relay tells every committed batch, at least once, and each writer's in
@@ -145,7 +150,7 @@ func (r *Relay) cursor(ctx context.Context, writer string) (uint64, error) {
 	if told, known := r.told[writer]; known {
 		return told, nil
 	}
-	told, err := r.cursors.LoadCursor(ctx, writer)
+	told, err := r.cursors.Cursor(ctx, cursorName, writer)
 	if err != nil {
 		return 0, fmt.Errorf("load cursor: %w", err)
 	}
@@ -173,23 +178,27 @@ func (r *Relay) catchUpWriter(ctx context.Context, writer string) error {
 		return err
 	}
 	for {
-		rows, err := r.log.After(ctx, writer, told, pageRows)
+		records, err := r.log.After(ctx, writer, told, pageRows)
 		if err != nil {
 			return fmt.Errorf("read journal: %w", err)
 		}
-		if len(rows) == 0 {
+		if len(records) == 0 {
 			return nil
 		}
-		m, err := noticeMessage(Batch{Writer: writer, Rows: rows})
+		batch := Batch{Writer: writer}
+		for i, record := range records {
+			batch.Rows = append(batch.Rows, Committed{N: told + uint64(i) + 1, Record: record})
+		}
+		m, err := noticeMessage(batch)
 		if err != nil {
 			return err
 		}
 		if err := r.bus.Publish(ctx, TopicEvents, m); err != nil {
 			return err
 		}
-		told = rows[len(rows)-1].N
+		told += uint64(len(records))
 		r.told[writer] = told
-		if len(rows) < pageRows {
+		if len(records) < pageRows {
 			return nil
 		}
 	}
@@ -200,7 +209,7 @@ func (r *Relay) save(ctx context.Context) error {
 		if told == r.saved[writer] {
 			continue
 		}
-		if err := r.cursors.SaveCursor(ctx, writer, told); err != nil {
+		if err := r.cursors.SaveCursor(ctx, cursorName, writer, told); err != nil {
 			return fmt.Errorf("save cursor: %w", err)
 		}
 		r.saved[writer] = told

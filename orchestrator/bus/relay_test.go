@@ -71,6 +71,7 @@ func TestRelayTellsOneMessageForABatchAndWakesWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := bustest.NewLog()
 		r := startRelay(t, log)
+		synctest.Wait() // it has read what there was
 		r.relay.Offer(log.Commit("w", bustest.Records("r", 1, 3, false)...))
 		m := <-r.told
 		require.Equal(t, "w:1-3", m.ID)
@@ -79,7 +80,7 @@ func TestRelayTellsOneMessageForABatchAndWakesWorkers(t *testing.T) {
 		require.Equal(t, "w:3", (<-r.due).ID)
 		r.stop()
 		require.Empty(t, r.told)
-		saved, err := log.LoadCursor(t.Context(), "w")
+		saved, err := log.Cursor(t.Context(), "relay", "w")
 		require.NoError(t, err)
 		require.Equal(t, uint64(3), saved)
 	})
@@ -88,7 +89,7 @@ func TestRelayTellsOneMessageForABatchAndWakesWorkers(t *testing.T) {
 func TestRelayCarriesOnFromItsCursorAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := bustest.NewLog()
-		require.NoError(t, log.SaveCursor(t.Context(), "w", 2))
+		require.NoError(t, log.SaveCursor(t.Context(), "relay", "w", 2))
 		log.Commit("w", bustest.Records("r", 1, 1200, false)...)
 		log.Commit("dead", bustest.Records("other", 1, 1, false)...)
 		r := startRelay(t, log)

@@ -24,6 +24,9 @@ type Log struct {
 	failure  error
 }
 
+// entriesAtOnce is how many entries one reading gives at most.
+const entriesAtOnce = 7
+
 // NewLog returns an empty log.
 func NewLog() *Log {
 	return &Log{runs: map[string][]run.Record{}, writers: map[string][]bus.Committed{}, cursors: map[string]uint64{}}
@@ -105,7 +108,8 @@ func (l *Log) Entries(_ context.Context, _, _ string, after uint64) ([]engine.En
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	newest := uint64(len(l.entries))
-	return slices.Clone(l.entries[min(after, newest):]), newest, l.failure
+	part := l.entries[min(after, newest):]
+	return slices.Clone(part[:min(entriesAtOnce, len(part))]), newest, l.failure
 }
 
 // Writers returns all writers.
@@ -120,22 +124,26 @@ func (l *Log) Writers(context.Context) ([]string, error) {
 }
 
 // After reads one writer's records.
-func (l *Log) After(_ context.Context, writer string, n uint64, limit int) ([]bus.Committed, error) {
+func (l *Log) After(_ context.Context, writer string, n uint64, limit int) ([]run.Record, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	rows := l.writers[writer][min(n, uint64(len(l.writers[writer]))):]
-	return slices.Clone(rows[:min(limit, len(rows))]), l.failure
+	var records []run.Record
+	for _, row := range rows[:min(limit, len(rows))] {
+		records = append(records, row.Record)
+	}
+	return records, l.failure
 }
 
-// LoadCursor returns a saved cursor.
-func (l *Log) LoadCursor(_ context.Context, writer string) (uint64, error) {
+// Cursor returns a saved cursor.
+func (l *Log) Cursor(_ context.Context, _, writer string) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cursors[writer], l.failure
 }
 
 // SaveCursor keeps a cursor.
-func (l *Log) SaveCursor(_ context.Context, writer string, n uint64) error {
+func (l *Log) SaveCursor(_ context.Context, _, writer string, n uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cursors[writer] = max(l.cursors[writer], n)
