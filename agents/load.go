@@ -38,6 +38,7 @@ func (f Faults) Error() string {
 // LoadOptions change what the files say.
 type LoadOptions struct {
 	Endpoints map[string]string // replace the endpoints of the same name
+	Egress    []string          // "host:port" that tools may reach besides those of the files
 }
 
 // LoadDir reads an organisation from its folder:
@@ -81,6 +82,7 @@ type loading struct {
 // organisationText is organisation.yaml: what has no folder of its own.
 type organisationText struct {
 	Name         string             `json:"name"`
+	Title        string             `json:"title"`
 	Owner        string             `json:"owner"`
 	Contact      string             `json:"contact"`
 	BudgetOwner  string             `json:"budgetOwner"`
@@ -106,9 +108,9 @@ func (l *loading) all(options LoadOptions) (Organisation, error) {
 		return Organisation{}, err
 	}
 	o := Organisation{
-		Name: text.Name, Owner: text.Owner, Contact: text.Contact, BudgetOwner: text.BudgetOwner,
+		Name: text.Name, Title: text.Title, Owner: text.Owner, Contact: text.Contact, BudgetOwner: text.BudgetOwner,
 		Budget: text.Budget, Conversation: text.Conversation, Roles: text.Roles, Departments: text.Departments,
-		Labels: text.Labels, Egress: text.Egress, Endpoints: text.Endpoints, Builtins: text.Builtins,
+		Labels: text.Labels, Egress: slices.Concat(text.Egress, options.Egress), Endpoints: text.Endpoints, Builtins: text.Builtins,
 		Principals: text.Principals, Models: models.Models,
 	}
 	if len(options.Endpoints) > 0 {
@@ -142,6 +144,7 @@ func (r Revision) completed() Revision {
 		r.Audience = []string{r.Department}
 	}
 	r.Audience, r.Clearance = ordered(r.Audience), policy.NewLabels(r.Clearance...)
+	r.Completion.Checks = slices.Clone(r.Completion.Checks)
 	for i := range r.Completion.Checks {
 		if r.Completion.Checks[i].Identity == "" {
 			r.Completion.Checks[i].Identity = AsAgent

@@ -16,7 +16,8 @@ import (
 // the functions that change it return another one. Its JSON form can be stored
 // whole; lists are sorted by name, so equal configurations have equal bytes.
 type Organisation struct {
-	Name         string             `json:"name"`
+	Name         string             `json:"name"`    // id of the tenant
+	Title        string             `json:"title"`   // for people
 	Owner        string             `json:"owner"`   // principal id: answers for the organisation and its policies
 	Contact      string             `json:"contact"` // principal id: told of incidents
 	BudgetOwner  string             `json:"budgetOwner"`

@@ -99,6 +99,7 @@ func unique[T any](v *validation, object, path string, list []T, name func(T) st
 func (v *validation) organisation() {
 	o, file := v.o, organisationFile
 	v.require(plainID.MatchString(o.Name), file, "name", "must be lower-case letters, digits, dots and dashes")
+	v.require(o.Title != "", file, "title", "a title for people is needed")
 	v.accountable(file, "", o.Owner, o.Contact)
 	v.person(file, "budgetOwner", o.BudgetOwner)
 	v.budget(file, "budget", o.Budget)

@@ -18,8 +18,8 @@ import (
 // Builder makes kits from configurations: it is where a process says what its
 // tools and models may reach.
 type Builder struct {
-	Files       *os.Root // root of the built-in file tools; nil for none
-	Egress      *tool.Egress
+	Files       *os.Root                                        // root of the built-in file tools; nil for none
+	Egress      func(agents.Organisation) (*tool.Egress, error) // what tools may reach
 	Credentials tool.Credentials
 	// Provider opens a provider that is neither script nor offline.
 	Provider func(agents.Model) (model.Provider, error)
@@ -64,12 +64,16 @@ func (b Builder) box(o agents.Organisation) (*tool.Box, error) {
 	if o.Builtins.Ask != nil {
 		tools = append(tools, tool.NewAsk(o.Builtins.Ask.Owner, o.Builtins.Ask.Contact))
 	}
+	egress, err := b.Egress(o)
+	if err != nil {
+		return nil, err
+	}
 	var faults []error
 	for _, definition := range o.Tools {
 		if definition.Kind != tool.KindHTTP {
 			continue
 		}
-		t, err := tool.NewHTTP(definition, b.Egress, b.Credentials)
+		t, err := tool.NewHTTP(definition, egress, b.Credentials)
 		if err != nil {
 			faults = append(faults, err)
 			continue

@@ -1,0 +1,11 @@
+// Package sample holds Northwind Components, an invented organisation with its
+// agents, policies and files, so that the binary alone can show the product.
+package sample
+
+import "embed"
+
+// Files is the folder of the organisation as agents.LoadDir reads it. Files of
+// its tools lie below "files".
+//
+//go:embed organisation.yaml models.yaml agents personas tools policies scripts files
+var Files embed.FS
