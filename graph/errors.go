@@ -111,10 +111,6 @@ func presenter(log *slog.Logger, open func(context.Context) bool) graphql.ErrorP
 // ofTheRequest reports whether an error of the GraphQL library only speaks
 // about the document that the client sent.
 func ofTheRequest(err *gqlerror.Error) bool {
-	var ours *fault
-	if errors.As(err.Err, &ours) {
-		return true
-	}
 	code, _ := err.Extensions["code"].(string)
 	if code == errcode.ParseFailed || code == errcode.ValidationFailed {
 		return true
