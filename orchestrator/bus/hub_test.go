@@ -360,3 +360,42 @@ func TestConversationInParts(t *testing.T) {
 		tasks.Wait()
 	})
 }
+
+func TestFault_C10_aGapPullsFromTheJournalAtOnce(t *testing.T) {
+	for name, tell := range map[string]func(*bus.Hub, bus.Batch){
+		"offered": func(h *bus.Hub, b bus.Batch) { h.Offer(b) },
+		"heard":   func(h *bus.Hub, b bus.Batch) { h.Hear(bus.NoticeOf(b)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := bustest.NewLog()
+				log.Commit("w", bustest.Records("r", 1, 1, false)...)
+				hub := bus.NewHub(log, log)
+				defer hub.Close()
+				tail, err := hub.Tail(t.Context(), "r", 1)
+				require.NoError(t, err)
+				log.Commit("w", bustest.Records("r", 2, 2, false)...) // never told
+				tell(hub, log.Commit("w", bustest.Records("r", 3, 3, false)...))
+				require.Equal(t, upTo(2, 3), sequence(tail, 2))
+			})
+		})
+	}
+}
+
+func TestConversationInPartsWhileLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := bustest.NewLog()
+		hub := bus.NewHub(log, log)
+		defer hub.Close()
+		talk, err := hub.Conversation(t.Context(), "o", "c", 0)
+		require.NoError(t, err)
+		synctest.Wait()
+		for range 50 {
+			log.Say()
+		}
+		hub.Hear(bus.Notice{Conversations: []bus.Place{{Organisation: "o", Conversation: "c", Number: 50}}})
+		for want := uint64(1); want <= 50; want++ {
+			require.Equal(t, want, (<-talk.Items()).Number)
+		}
+	})
+}
