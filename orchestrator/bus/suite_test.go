@@ -13,13 +13,7 @@ import (
 	"gantry.dev/orchestrator/bus/bustest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// The server in this process keeps these for good once it has run.
-		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*ipQueue[...]).sizeOf"),
-		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.init.0.func1"),
-	)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestInsideOneProcess(t *testing.T) {
 	bustest.Suite(t, func(t *testing.T) *bus.Bus {
