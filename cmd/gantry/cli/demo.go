@@ -61,7 +61,7 @@ func demoCommand() *cobra.Command {
 	}
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the timeline")
 	command.Flags().StringVar(&granted, "grant", "INV-1004", "invoice whose adjustment the controller grants")
-	command.Flags().StringVar(&denied, "deny", "INV-1005", "invoice whose adjustment the controller denies")
+	command.Flags().StringVar(&denied, "deny", "INV-1008", "invoice whose adjustment the controller denies")
 	return command
 }
 
