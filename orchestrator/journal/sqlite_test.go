@@ -1,0 +1,179 @@
+package journal_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
+	"gantry.dev/orchestrator/run"
+)
+
+func secret(id string, bytes []byte) engine.Payload {
+	return engine.Payload{Run: "r1", Salt: []byte("0123456789abcdef"), Bytes: bytes, Text: run.Text{ID: id, Subject: "ann"}}
+}
+
+func reopen(t *testing.T, s store, dsn string) store {
+	t.Helper()
+	require.NoError(t, s.Close())
+	return open(t, journal.Config{DSN: dsn})
+}
+
+func TestSQLiteRestart(t *testing.T) {
+	dsn := "sqlite:" + filepath.Join(t.TempDir(), "gantry.db")
+	s := open(t, journal.Config{DSN: dsn})
+	first := journaltest.Write("r1", 0, 2)
+	first.Payloads = []engine.Payload{secret("p1", []byte("one"))}
+	require.NoError(t, s.Append(t.Context(), first))
+	leases, err := s.Claim(t.Context(), "one", 1, 1<<40)
+	require.NoError(t, err)
+	require.Len(t, leases, 1)
+
+	s = reopen(t, s, dsn)
+	again, err := s.Claim(t.Context(), "two", 1, 1<<40)
+	require.NoError(t, err)
+	require.Len(t, again, 1, "the leases of the process before are free at once")
+	require.Equal(t, leases[0].Epoch+1, again[0].Epoch, "and its late writes are fenced")
+	require.NoError(t, s.Append(t.Context(), journaltest.Write("r1", 2, 1)))
+	numbers, err := s.Numbers(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[string][]uint64{"local": {1, 2, 3}}, numbers)
+	found, err := s.Payloads(t.Context(), []string{"p1"})
+	require.NoError(t, err)
+	require.Equal(t, []byte("one"), found["p1"].Bytes)
+}
+
+func TestSQLiteBelongsToOneProcess(t *testing.T) {
+	dsn := "sqlite:" + filepath.Join(t.TempDir(), "gantry.db")
+	open(t, journal.Config{DSN: dsn})
+	_, err := journal.Open(t.Context(), journal.Config{DSN: dsn, MasterKey: masterKey})
+	require.ErrorContains(t, err, "in use")
+}
+
+func TestTextsAreSealedOnDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gantry.db")
+	s := open(t, journal.Config{DSN: "sqlite:" + path})
+	w := journaltest.Write("r1", 0, 1)
+	w.Payloads = []engine.Payload{secret("p1", []byte("the salary is 4242"))}
+	require.NoError(t, s.Append(t.Context(), w))
+	require.NoError(t, s.Close())
+	for _, name := range []string{path, path + "-wal"} {
+		disk, err := os.ReadFile(name)
+		if os.IsNotExist(err) {
+			continue
+		}
+		require.NoError(t, err)
+		require.False(t, bytes.Contains(disk, []byte("salary")))
+	}
+	other, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + path, MasterKey: bytes.Repeat([]byte{7}, 32)})
+	require.NoError(t, err)
+	_, err = other.Payloads(t.Context(), []string{"p1"})
+	require.Error(t, err, "another master key opens nothing")
+	require.NoError(t, other.Close())
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for name, config := range map[string]journal.Config{
+		"short key":   {DSN: "sqlite:" + filepath.Join(t.TempDir(), "a.db"), MasterKey: masterKey[:31]},
+		"unknown DSN": {DSN: "postgres://user:hidden word@%zz/", MasterKey: masterKey},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := journal.Open(t.Context(), config)
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), "hidden")
+		})
+	}
+}
+
+func TestAppendRefusesAMalformedWrite(t *testing.T) {
+	s := open(t, journal.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "gantry.db")})
+	for name, bend := range map[string]func(*engine.Write){
+		"no record":      func(w *engine.Write) { w.Records = nil },
+		"gap":            func(w *engine.Write) { w.Records[1].Seq++ },
+		"another run":    func(w *engine.Write) { w.Records[0].Run = "r2" },
+		"other version":  func(w *engine.Write) { w.Head.Version++ },
+		"digest differs": func(w *engine.Write) { w.Head.Digest = "other" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := journaltest.Write("r1", 0, 2)
+			bend(&w)
+			require.ErrorIs(t, s.Append(t.Context(), w), journal.ErrMalformed)
+		})
+	}
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, s.Append(t.Context(), journaltest.Write("r1", 0, 1)), journal.ErrClosed)
+}
+
+func TestOnCommitTellsWhatWasCommittedInOrder(t *testing.T) {
+	var told []journal.Committed // only the writer appends, and it has ended before the test reads
+	s := open(t, journal.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "gantry.db"), OnCommit: func(batch []journal.Committed) { told = append(told, batch...) }})
+	require.NoError(t, s.Append(t.Context(), journaltest.Write("r1", 0, 2)))
+	require.Error(t, s.Append(t.Context(), journaltest.Write("r1", 0, 2)))
+	require.NoError(t, s.Append(t.Context(), journaltest.Write("r1", 2, 1)))
+	require.NoError(t, s.Close())
+	require.Len(t, told, 2)
+	require.EqualValues(t, 2, told[0].N)
+	require.EqualValues(t, 3, told[1].N)
+	require.True(t, told[1].Outside)
+	require.EqualValues(t, 3, told[1].Head.Version)
+	require.Len(t, told[0].Records, 2)
+}
+
+func TestCursorNeverGoesBack(t *testing.T) {
+	s := open(t, journal.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "gantry.db")})
+	for _, n := range []uint64{5, 3} {
+		require.NoError(t, s.SaveCursor(t.Context(), "relay", "local", n))
+	}
+	n, err := s.Cursor(t.Context(), "relay", "local")
+	require.NoError(t, err)
+	require.EqualValues(t, 5, n)
+}
+
+func TestHeadsArePagedNewestFirst(t *testing.T) {
+	s := open(t, journal.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "gantry.db")})
+	for _, id := range []string{"r1", "r2", "r3"} {
+		require.NoError(t, s.Append(t.Context(), journaltest.Write(id, 0, 1)))
+	}
+	heads, err := s.Heads(t.Context(), journal.Filter{Organisation: "acme", Agent: "clerk"}, 2)
+	require.NoError(t, err)
+	require.Len(t, heads, 2)
+	require.Equal(t, "r3", heads[0].Run)
+	rest, err := s.Heads(t.Context(), journal.Filter{Organisation: "acme", Before: heads[1].Run}, 2)
+	require.NoError(t, err)
+	require.Len(t, rest, 1)
+	require.Equal(t, "r1", rest[0].Run)
+	none, err := s.Heads(t.Context(), journal.Filter{Organisation: "other"}, 2)
+	require.NoError(t, err)
+	require.Empty(t, none)
+}
+
+func TestConfigurationMovesItsGate(t *testing.T) {
+	s := open(t, journal.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "gantry.db")})
+	require.NoError(t, s.SaveConfiguration(t.Context(), "acme", "d1", []byte("one")))
+	require.NoError(t, s.SaveConfiguration(t.Context(), "acme", "d2", []byte("two")))
+	value, err := s.Gate(t.Context(), run.ConfigGate("acme"))
+	require.NoError(t, err)
+	require.Equal(t, "d2", value)
+	body, err := s.Configuration(t.Context(), "acme", "d1")
+	require.NoError(t, err)
+	require.Equal(t, []byte("one"), body)
+	_, err = s.Configuration(t.Context(), "other", "d1")
+	require.ErrorIs(t, err, engine.ErrNotFound)
+}
+
+func TestParticipants(t *testing.T) {
+	s := open(t, journal.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "gantry.db")})
+	require.NoError(t, s.Converse(t.Context(), "acme", "c1"))
+	for _, who := range []string{"ann", "bob", "ann"} {
+		require.NoError(t, s.AddParticipant(t.Context(), "acme", "c1", who))
+	}
+	c, err := s.Conversation(t.Context(), "acme", "c1")
+	require.NoError(t, err)
+	require.Equal(t, []string{"ann", "bob"}, c.Participants)
+	require.ErrorIs(t, s.AddParticipant(t.Context(), "other", "c1", "eve"), engine.ErrNotFound)
+}
