@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ var now = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
 // world is one organisation in memory: one run, its texts and its people.
 type world struct {
+	mu       sync.Mutex // guards people
 	people   map[string]policy.Principal
 	records  []run.Record
 	texts    map[string]string
@@ -111,6 +113,8 @@ func (w *world) Events(ctx context.Context, caller graph.Caller, id string, afte
 }
 
 func (w *world) Principal(_ context.Context, organisation, id string) (policy.Principal, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	principal, found := w.people[id]
 	return principal, found && principal.Organisation == organisation
 }

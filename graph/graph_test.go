@@ -70,6 +70,21 @@ func TestAbsentAndForbiddenLookTheSame(t *testing.T) {
 	require.Contains(t, node.raw, `"nodes":[null]`)
 }
 
+func TestIDsWorkInTheirOrganisationOnly(t *testing.T) {
+	s := serve(t)
+	own := base64.RawURLEncoding.EncodeToString([]byte(`["run","acme","r1"]`))
+	other := base64.RawURLEncoding.EncodeToString([]byte(`["run","evil","r1"]`))
+	require.Empty(t, s.ask(t, "anna", `query($id:ID!){run(id:$id){status}}`, map[string]any{"id": own}).Errors)
+	require.Equal(t, "NOT_FOUND", s.ask(t, "anna", `query($id:ID!){run(id:$id){status}}`, map[string]any{"id": other}).code())
+}
+
+func TestCursorsOfTheFutureAreRefused(t *testing.T) {
+	s := serve(t)
+	after := base64.RawURLEncoding.EncodeToString([]byte(`["at","r1","7"]`))
+	message := s.dial(t, s.token(t, "anna")).subscribe(follow, map[string]any{"run": s.runID(t), "after": after})
+	require.Contains(t, string(message.Payload), "CURSOR_INVALID")
+}
+
 func TestDecisionReachesTheRun(t *testing.T) {
 	s := serve(t)
 	inbox := s.ask(t, "bob", `{inbox{kind approval{id digest requester{principal} subject{principal}}}}`, nil)
@@ -377,7 +392,9 @@ func TestFault_I6_TakenAwayRightStopsTheStream(t *testing.T) {
 	socket := s.dial(t, s.token(t, "anna"))
 	s.live <- s.records[0]
 	require.Equal(t, "next", socket.subscribe(follow, map[string]any{"run": id}).Type)
+	s.mu.Lock()
 	delete(s.people, "anna")
+	s.mu.Unlock()
 	s.live <- s.records[1]
 	require.Contains(t, string(socket.next().Payload), "UNAUTHENTICATED")
 	require.Equal(t, "complete", socket.next().Type)
