@@ -170,7 +170,8 @@ func (s *Store) tell(committed []Committed) {
 
 func (s *Store) transact(ctx context.Context, batch []*item) (answers []error, committed []Committed, err error) {
 	n, met := s.n, fresh{}
-	err = s.write.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, tx bun.Tx) error {
+	err = s.write.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, outer bun.Tx) error {
+		tx := hotTx{outer.Tx, s.hot}
 		nowMs, err := s.now(ctx, tx)
 		if err != nil {
 			return err
@@ -193,6 +194,7 @@ func (s *Store) transact(ctx context.Context, batch []*item) (answers []error, c
 		}
 		return nil
 	})
+	s.hot.prepare(ctx, s.write.DB)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -204,7 +206,7 @@ func (s *Store) transact(ctx context.Context, batch []*item) (answers []error, c
 // writing is one write inside the transaction of its batch.
 type writing struct {
 	store *Store
-	tx    bun.Tx
+	tx    hotTx
 	nowMs int64
 	write *engine.Write
 	met   fresh

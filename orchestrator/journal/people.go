@@ -49,7 +49,7 @@ type Budget struct {
 	run.Budget
 }
 
-func budget(ctx context.Context, db bun.IDB, node, lock string) (run.Budget, error) {
+func budget(ctx context.Context, db querier, node, lock string) (run.Budget, error) {
 	b, err := scanBudget(db.QueryRowContext(ctx, "SELECT "+budgetColumns+" FROM budgets WHERE node = ?"+lock, node))
 	return b.Budget, err
 }
@@ -212,7 +212,7 @@ func (s *Store) Entries(ctx context.Context, organisation, conversation string, 
 	})
 }
 
-func appendEntry(ctx context.Context, tx bun.Tx, e *engine.Entry) error {
+func appendEntry(ctx context.Context, tx querier, e *engine.Entry) error {
 	err := tx.QueryRowContext(ctx, "UPDATE conversations SET next = next + 1 WHERE id = ? AND organisation = ? RETURNING next", e.Conversation, e.Organisation).Scan(&e.Number)
 	if errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("conversation: %w", engine.ErrNotFound)

@@ -169,7 +169,7 @@ func (s *Store) Gate(ctx context.Context, name string) (string, error) {
 	return gate(ctx, s.read, name)
 }
 
-func gate(ctx context.Context, db bun.IDB, name string) (value string, err error) {
+func gate(ctx context.Context, db querier, name string) (value string, err error) {
 	err = db.QueryRowContext(ctx, "SELECT value FROM gates WHERE name = ?", name).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -177,7 +177,7 @@ func gate(ctx context.Context, db bun.IDB, name string) (value string, err error
 	return value, err
 }
 
-func setGate(ctx context.Context, db bun.IDB, change run.GateChange) error {
+func setGate(ctx context.Context, db querier, change run.GateChange) error {
 	_, err := db.ExecContext(ctx, "INSERT INTO gates (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
 		change.Gate, change.Value)
 	return err

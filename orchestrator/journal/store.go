@@ -59,6 +59,7 @@ type Store struct {
 	lock     *os.File
 	id       string // of this writer
 	n        uint64 // records written; the writer goroutine's alone
+	hot      *statements
 	queue    chan *item
 	gate     sync.RWMutex // held for reading while a write enters the queue
 	closed   bool
@@ -90,6 +91,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err := s.enlist(ctx); err != nil {
 		return nil, errors.Join(err, s.closeDatabases())
 	}
+	s.hot = &statements{postgres: s.postgres, known: map[string]*statement{}}
 	background := context.WithoutCancel(ctx) // a batch is never given up half way
 	s.tasks.Go(func() { s.writeLoop(background) })
 	return s, nil
@@ -224,7 +226,7 @@ func (s *Store) closeDatabases() error {
 // Now returns the database clock, UTC ms.
 func (s *Store) Now(ctx context.Context) (int64, error) { return s.now(ctx, s.read) }
 
-func (s *Store) now(ctx context.Context, db bun.IDB) (nowMs int64, err error) {
+func (s *Store) now(ctx context.Context, db querier) (nowMs int64, err error) {
 	if s.config.Clock != nil {
 		return s.config.Clock(), nil
 	}

@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/uptrace/bun"
-
 	"gantry.dev/orchestrator/engine"
 )
 
@@ -48,7 +46,7 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 type fresh map[string]cipher.AEAD
 
 // key returns a subject's key, sql.ErrNoRows without one.
-func (v *vault) key(ctx context.Context, db bun.IDB, met fresh, subject string) (cipher.AEAD, error) {
+func (v *vault) key(ctx context.Context, db querier, met fresh, subject string) (cipher.AEAD, error) {
 	v.mu.Lock()
 	key, known := v.keys[subject]
 	v.mu.Unlock()
@@ -74,7 +72,7 @@ func (v *vault) key(ctx context.Context, db bun.IDB, met fresh, subject string) 
 }
 
 // create makes a key inside the caller's transaction.
-func (v *vault) create(ctx context.Context, db bun.IDB, met fresh, subject string) (cipher.AEAD, error) {
+func (v *vault) create(ctx context.Context, db querier, met fresh, subject string) (cipher.AEAD, error) {
 	plain := make([]byte, keySize)
 	if _, err := rand.Read(plain); err != nil {
 		return nil, err
@@ -112,7 +110,7 @@ type sealedForm struct {
 	Bytes []byte `json:"bytes"`
 }
 
-func (v *vault) seal(ctx context.Context, db bun.IDB, met fresh, p engine.Payload) ([]byte, error) {
+func (v *vault) seal(ctx context.Context, db querier, met fresh, p engine.Payload) ([]byte, error) {
 	key, err := v.key(ctx, db, met, p.Text.Subject)
 	if errors.Is(err, sql.ErrNoRows) {
 		key, err = v.create(ctx, db, met, p.Text.Subject)
@@ -127,7 +125,7 @@ func (v *vault) seal(ctx context.Context, db bun.IDB, met fresh, p engine.Payloa
 	return key.Seal(nil, nil, plain, []byte(p.Text.ID)), nil
 }
 
-func (v *vault) open(ctx context.Context, db bun.IDB, subject, id string, sealed []byte) (sealedForm, error) {
+func (v *vault) open(ctx context.Context, db querier, subject, id string, sealed []byte) (sealedForm, error) {
 	var form sealedForm
 	met := fresh{}
 	key, err := v.key(ctx, db, met, subject)
