@@ -9,8 +9,15 @@ type ending struct {
 }
 
 // ending says how the run ends once nothing is in flight, or nil while it does
-// not close.
+// not close. A parked run ends only after an operator has let it go on.
 func (d *decider) ending() *ending {
+	if d.s.Parked != nil {
+		return nil
+	}
+	return d.closing()
+}
+
+func (d *decider) closing() *ending {
 	switch {
 	case d.s.Cancel != nil:
 		by := d.s.Cancel.By

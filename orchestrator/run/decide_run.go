@@ -54,6 +54,7 @@ func (d *decider) resume(c Resume) *Refusal {
 	}
 	if d.s.Parked != nil {
 		d.emit(Resumed{By: c.By})
+		d.settle(d.closing())
 		return nil
 	}
 	limit := d.s.Reached.Limit

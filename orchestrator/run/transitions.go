@@ -7,4 +7,76 @@ type Transition struct {
 	To   Status
 }
 
-func allowed(Status, EventKind, Status) bool { return true }
+// transitions is the table by which Apply refuses what no rule explains: each
+// row allows each of its kinds to lead from each From to each To.
+var transitions = []struct {
+	from  []Status
+	kinds []EventKind
+	to    []Status
+}{
+	{[]Status{""}, []EventKind{KindStarted}, []Status{StatusQueued}},
+
+	{[]Status{StatusQueued}, []EventKind{KindSteerAccepted}, []Status{StatusQueued}},
+	{[]Status{StatusQueued}, []EventKind{KindTurnStarted}, []Status{StatusRunning}},
+	{[]Status{StatusQueued}, []EventKind{KindLimitReached}, []Status{StatusWaiting}},
+	{[]Status{StatusWaiting}, []EventKind{KindLimitRaised}, []Status{StatusQueued}},
+
+	// Whether a run works or waits follows from what is open.
+	{[]Status{StatusRunning, StatusWaiting}, []EventKind{
+		KindTurnStarted, KindTurnAnswered, KindTurnFailed,
+		KindCallProposed, KindCallJudged, KindCallIntended, KindCallEnded, KindCallUncertain,
+		KindUncertainResolved, KindLateOutcome,
+		KindApprovalRequested, KindApprovalDecided, KindApprovalVoided,
+		KindQuestionAsked, KindQuestionAnswered, KindQuestionVoided,
+		KindSteerAccepted, KindSteerSettled, KindLimitReached, KindLimitRaised, KindVerified,
+	}, []Status{StatusRunning, StatusWaiting}},
+	{[]Status{StatusRunning}, []EventKind{KindEnded}, []Status{StatusCompleted, StatusFailed}},
+	{[]Status{StatusWaiting}, []EventKind{KindEnded}, []Status{StatusPartial, StatusFailed}},
+
+	{[]Status{StatusQueued, StatusRunning, StatusWaiting, StatusParked}, []EventKind{KindCancelAccepted}, []Status{StatusCancelling}},
+	{[]Status{StatusCancelling}, []EventKind{
+		KindTurnAnswered, KindTurnFailed, KindCallEnded, KindCallUncertain, KindUncertainResolved, KindLateOutcome,
+		KindApprovalVoided, KindQuestionVoided, KindSteerSettled,
+	}, []Status{StatusCancelling}},
+	{[]Status{StatusCancelling}, []EventKind{KindEnded}, []Status{StatusCancelled}},
+
+	{[]Status{StatusQueued, StatusRunning, StatusWaiting, StatusCancelling}, []EventKind{KindParked}, []Status{StatusParked}},
+	{[]Status{StatusParked}, []EventKind{
+		KindCallEnded, KindCallUncertain, KindUncertainResolved, KindLateOutcome, KindTurnFailed, KindSteerAccepted,
+		KindApprovalDecided, KindApprovalVoided, KindQuestionAnswered, KindQuestionVoided,
+	}, []Status{StatusParked}},
+	{[]Status{StatusParked}, []EventKind{KindResumed}, []Status{StatusQueued, StatusRunning, StatusWaiting, StatusCancelling}},
+
+	{[]Status{StatusCompleted}, late, []Status{StatusCompleted}},
+	{[]Status{StatusPartial}, late, []Status{StatusPartial}},
+	{[]Status{StatusFailed}, late, []Status{StatusFailed}},
+	{[]Status{StatusCancelled}, late, []Status{StatusCancelled}},
+}
+
+// late is all that may follow the end.
+var late = []EventKind{KindLateOutcome, KindUncertainResolved}
+
+var table = func() map[Transition]bool {
+	cells := map[Transition]bool{}
+	for _, row := range transitions {
+		for _, from := range row.from {
+			for _, kind := range row.kinds {
+				for _, to := range row.to {
+					cells[Transition{from, kind, to}] = true
+				}
+			}
+		}
+	}
+	return cells
+}()
+
+// Transitions returns the cells of the table, in no order.
+func Transitions() []Transition {
+	cells := make([]Transition, 0, len(table))
+	for cell := range table {
+		cells = append(cells, cell)
+	}
+	return cells
+}
+
+func allowed(from Status, kind EventKind, to Status) bool { return table[Transition{from, kind, to}] }

@@ -28,6 +28,7 @@ type Scope struct {
 	Unchecked  int  // completion checks that could not be made
 	Wrong      int  // completion checks that failed
 	Refusal    bool // the model may refuse
+	Poor       bool // the budget covers no turn until somebody raises it
 	Limits     run.Limits
 }
 
@@ -57,7 +58,11 @@ func (s Scope) authority() policy.Authority {
 	for _, call := range s.Calls {
 		tools[call.Tool] = policy.ToolGrant{Revision: "r1", Impact: policy.Irreversible, Calls: 9}
 	}
-	return policy.Authority{Tools: tools, MicroUSD: 1_000, Tokens: 1_000, DeadlineMs: deadlineMs, Turns: 9,
+	money := int64(1_000)
+	if s.Poor {
+		money = 1
+	}
+	return policy.Authority{Tools: tools, MicroUSD: money, Tokens: 1_000, DeadlineMs: deadlineMs, Turns: 9,
 		CallsAtOnce: 2, Stage: policy.Automate}
 }
 
