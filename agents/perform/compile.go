@@ -34,7 +34,6 @@ type Prompt struct {
 	Tools    []model.Spec
 	Steers   []string // ids of the open steers that it contains
 	Digest   string
-	Bytes    int
 }
 
 const houseRules = `You propose calls; the platform decides whether they happen, and tells you what came of them.
@@ -73,10 +72,6 @@ type compiler struct {
 
 func (c *compiler) say(m model.Message) {
 	c.prompt.Messages = append(c.prompt.Messages, m)
-	c.prompt.Bytes += len(m.Text)
-	for _, call := range m.Calls {
-		c.prompt.Bytes += len(call.Arguments) + len(call.Name)
-	}
 }
 
 func (c *compiler) text(ref *run.Text) string {

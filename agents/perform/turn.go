@@ -34,9 +34,9 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 	}
 	choice, why := j.choose(revision)
 	maxTokens := choice.MaxOutput
-	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: choice.Name, Why: why, Prompt: prompt.Digest,
-		Reserve: worstCase(choice, prompt.Bytes, maxTokens), Steers: prompt.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs}
 	request := model.Request{Model: choice.Model, Messages: prompt.Messages, Tools: prompt.Tools, MaxTokens: maxTokens}
+	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: choice.Name, Why: why, Prompt: prompt.Digest,
+		Reserve: worstCase(choice, request), Steers: prompt.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs}
 	t := &turnTaking{job: j, effect: effect, choice: choice, request: request, sealer: j.sealer(),
 		marking: j.state.Marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), names: j.names(revision)}
 	return engine.Prepared{Command: begin, Perform: t.take}, nil
@@ -94,17 +94,17 @@ func (j *job) mayRead(name string) bool {
 }
 
 // worstCase is what a request may cost at most: a token has at least one byte.
-func worstCase(m agents.Model, promptBytes int, maxTokens int64) run.Amount {
-	input := int64(promptBytes)
-	price := max(m.Prices.Input, m.Prices.CacheRead, m.Prices.CacheWrite)
-	return run.Amount{Tokens: input + maxTokens, MicroUSD: perMillion(input, price) + perMillion(maxTokens, m.Prices.Output)}
+func worstCase(m agents.Model, request model.Request) run.Amount {
+	prompt := model.PromptBytes(request)
+	return run.Amount{Tokens: prompt + request.MaxTokens, MicroUSD: prices(m).WorstCase(prompt, request.MaxTokens)}
 }
 
-func perMillion(tokens, price int64) int64 { return (tokens*price + 999_999) / 1_000_000 }
-
 func cost(m agents.Model, u model.Usage) run.Amount {
-	return run.Amount{Tokens: u.Total(), MicroUSD: perMillion(u.Input, m.Prices.Input) + perMillion(u.CacheRead, m.Prices.CacheRead) +
-		perMillion(u.CacheWrite, m.Prices.CacheWrite) + perMillion(u.Output+u.Reasoning, m.Prices.Output)}
+	return run.Amount{Tokens: u.Total(), MicroUSD: prices(m).Cost(u)}
+}
+
+func prices(m agents.Model) model.Prices {
+	return model.Prices{Input: m.Prices.Input, CacheRead: m.Prices.CacheRead, CacheWrite: m.Prices.CacheWrite, Output: m.Prices.Output}
 }
 
 // turnTaking is one model request under way.
