@@ -199,7 +199,6 @@ func (s *Store) transact(ctx context.Context, batch []*item) (answers []error, c
 		return nil, nil, err
 	}
 	s.n = n
-	s.vault.keep(met)
 	return answers, committed, nil
 }
 

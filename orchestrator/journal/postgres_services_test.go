@@ -101,3 +101,21 @@ func TestPostgresLimitHoldsAcrossProcesses(t *testing.T) {
 	}
 	require.Equal(t, 14, granted)
 }
+
+// A process that has used a key must not use it after another has erased it.
+func TestPostgresErasureReachesEveryProcess(t *testing.T) {
+	dsn := schema(t)
+	one, two := open(t, journal.Config{DSN: dsn}), open(t, journal.Config{DSN: dsn})
+	say := func(s store, run, text string) {
+		w := journaltest.Write(run, 0, 1)
+		w.Payloads = []engine.Payload{secret("of-"+run, []byte(text))}
+		require.NoError(t, s.Append(t.Context(), w))
+	}
+	say(one, "r1", "before")
+	require.NoError(t, two.EraseSubject(t.Context(), "ann"))
+	say(one, "r2", "after")
+	found, err := two.Payloads(t.Context(), []string{"of-r1", "of-r2"})
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.Equal(t, []byte("after"), found["of-r2"].Bytes)
+}

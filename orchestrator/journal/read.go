@@ -132,8 +132,9 @@ func (s *Store) Payloads(ctx context.Context, ids []string) (map[string]engine.P
 	if err != nil {
 		return nil, err
 	}
+	met := fresh{}
 	for _, r := range list {
-		form, err := s.vault.open(ctx, s.read, r.subject, r.id, r.sealed)
+		form, err := s.vault.open(ctx, s.read, met, r.subject, r.id, r.sealed)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
@@ -151,17 +152,14 @@ func (s *Store) Payloads(ctx context.Context, ids []string) (map[string]engine.P
 
 // EraseSubject deletes the key and the texts of a subject. The chain stays.
 func (s *Store) EraseSubject(ctx context.Context, subject string) error {
-	err := s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM payloads WHERE subject = ?", subject); err != nil {
+	return s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		// The key first: it waits for writes that are sealing under it.
+		if _, err := tx.ExecContext(ctx, "DELETE FROM subject_keys WHERE subject = ?", subject); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "DELETE FROM subject_keys WHERE subject = ?", subject)
+		_, err := tx.ExecContext(ctx, "DELETE FROM payloads WHERE subject = ?", subject)
 		return err
 	})
-	if err == nil {
-		s.vault.forget(subject)
-	}
-	return err
 }
 
 // Gate returns the value of a gate, "" for an absent one.

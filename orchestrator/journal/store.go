@@ -166,6 +166,7 @@ func (s *Store) openPostgres(ctx context.Context) error {
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(16)
 	s.postgres = true
+	s.vault.lock = " FOR SHARE"
 	s.write = bun.NewDB(db, pgdialect.New())
 	s.read = s.write
 	return migrate(ctx, goose.DialectPostgres, db, "postgres")

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"gantry.dev/orchestrator/engine"
 )
@@ -20,9 +19,7 @@ const keySize = 32
 // key. When a subject's key is gone, so are the texts.
 type vault struct {
 	master cipher.AEAD
-
-	mu   sync.Mutex
-	keys map[string]cipher.AEAD
+	lock   string // after a SELECT of a key: holds up its erasure until the texts under it are committed
 }
 
 func newVault(master []byte) (*vault, error) {
@@ -30,7 +27,7 @@ func newVault(master []byte) (*vault, error) {
 		return nil, fmt.Errorf("master key: must have %d bytes", keySize)
 	}
 	aead, err := newAEAD(master)
-	return &vault{master: aead, keys: map[string]cipher.AEAD{}}, err
+	return &vault{master: aead}, err
 }
 
 func newAEAD(key []byte) (cipher.AEAD, error) {
@@ -41,30 +38,24 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// fresh holds keys that a transaction met or made; they are kept once it has
-// committed.
+// fresh holds the keys that one transaction met or made. They are not kept
+// beyond it: another process may erase the subject at any time.
 type fresh map[string]cipher.AEAD
 
 // key returns a subject's key, sql.ErrNoRows without one.
 func (v *vault) key(ctx context.Context, db querier, met fresh, subject string) (cipher.AEAD, error) {
-	v.mu.Lock()
-	key, known := v.keys[subject]
-	v.mu.Unlock()
-	if known {
-		return key, nil
-	}
-	if key, known = met[subject]; known {
+	if key, known := met[subject]; known {
 		return key, nil
 	}
 	var wrapped []byte
-	if err := db.QueryRowContext(ctx, "SELECT wrapped FROM subject_keys WHERE subject = ?", subject).Scan(&wrapped); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT wrapped FROM subject_keys WHERE subject = ?"+v.lock, subject).Scan(&wrapped); err != nil {
 		return nil, err
 	}
 	plain, err := v.master.Open(nil, nil, wrapped, []byte(subject))
 	if err != nil {
 		return nil, errors.New("a subject's key does not open under the master key")
 	}
-	key, err = newAEAD(plain)
+	key, err := newAEAD(plain)
 	if err == nil {
 		met[subject] = key
 	}
@@ -89,21 +80,6 @@ func (v *vault) create(ctx context.Context, db querier, met fresh, subject strin
 	return key, err
 }
 
-// keep remembers the keys of a transaction that has committed.
-func (v *vault) keep(met fresh) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for subject, key := range met {
-		v.keys[subject] = key
-	}
-}
-
-func (v *vault) forget(subject string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.keys, subject)
-}
-
 // sealedForm is what is sealed of a payload.
 type sealedForm struct {
 	Salt  []byte `json:"salt"`
@@ -125,14 +101,12 @@ func (v *vault) seal(ctx context.Context, db querier, met fresh, p engine.Payloa
 	return key.Seal(nil, nil, plain, []byte(p.Text.ID)), nil
 }
 
-func (v *vault) open(ctx context.Context, db querier, subject, id string, sealed []byte) (sealedForm, error) {
+func (v *vault) open(ctx context.Context, db querier, met fresh, subject, id string, sealed []byte) (sealedForm, error) {
 	var form sealedForm
-	met := fresh{}
 	key, err := v.key(ctx, db, met, subject)
 	if err != nil {
 		return form, err
 	}
-	v.keep(met)
 	plain, err := key.Open(nil, nil, sealed, []byte(id))
 	if err != nil {
 		return form, errors.New("a text does not open under its subject's key")
