@@ -24,6 +24,7 @@ type Config struct {
 	LeaseMs  int64             // 0: 15 s
 	Secrets  map[string]string // credential references and their secrets
 	Log      *slog.Logger
+	Site     Site // of crash tests; nil otherwise
 }
 
 // withDefaults fills in what was not said.

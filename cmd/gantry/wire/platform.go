@@ -64,10 +64,15 @@ func (p *Platform) build(ctx context.Context) (err error) {
 		}
 	}
 	p.kits = newKits(p.Store, perform.Builder{Files: p.files, Egress: egressOf, Credentials: secrets(p.Config.Secrets)})
-	p.Engine = engine.New(p.Store, p.kits.rules)
-	p.Admission = perform.NewAdmission(p.kits, p.Engine, p.Store, engine.RandomSource{})
-	p.worker = engine.NewWorker(engine.WorkerConfig{Name: p.Config.Worker, Journal: p.Store, Claims: p.Store, Rules: p.kits.rules,
-		Performer: perform.New(p.kits, engine.RandomSource{}, nil), World: p.world, Log: p.Config.Log, LeaseMs: p.Config.LeaseMs})
+	var truth engine.Journal = p.Store
+	var performer engine.Performer = perform.New(p.kits, engine.RandomSource{}, nil)
+	if p.Config.Site != nil {
+		truth, performer = sitedJournal{truth, p.Config.Site}, sitedPerformer{performer, p.Config.Site}
+	}
+	p.Engine = engine.New(truth, p.kits.rules)
+	p.Admission = perform.NewAdmission(p.kits, p.Engine, truth, engine.RandomSource{})
+	p.worker = engine.NewWorker(engine.WorkerConfig{Name: p.Config.Worker, Journal: truth, Claims: p.Store, Rules: p.kits.rules,
+		Performer: performer, World: p.world, Log: p.Config.Log, LeaseMs: p.Config.LeaseMs})
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	p.stop = stop
 	if p.Config.Work {
