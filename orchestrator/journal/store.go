@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -137,14 +138,14 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 		return fmt.Errorf("store %s is in use by another process: %w", filepath.Base(path), err)
 	}
 	s.lock = file
-	const pragmas = "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)"
-	writer, err := sql.Open("sqlite", "file:"+path+pragmas+"&_txlock=immediate")
+	const pragmas = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)"
+	writer, err := sql.Open("sqlite", fileURL(path, pragmas+"&_txlock=immediate"))
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	writer.SetMaxOpenConns(1)
 	s.write = bun.NewDB(writer, sqlitedialect.New())
-	reader, err := sql.Open("sqlite", "file:"+path+pragmas)
+	reader, err := sql.Open("sqlite", fileURL(path, pragmas))
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
@@ -155,6 +156,12 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	}
 	_, err = s.write.ExecContext(ctx, "UPDATE heads SET owner = '', lease_until = 0 WHERE owner <> ''")
 	return err
+}
+
+// fileURL names a file to SQLite whatever signs its path holds: unescaped, a
+// "#" or "?" would cut the name short and lose the settings behind it.
+func fileURL(path, query string) string {
+	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: query}).String()
 }
 
 func (s *Store) openPostgres(ctx context.Context) error {

@@ -71,9 +71,9 @@ func TestKilledRunsGoOnAndActOnce(t *testing.T) {
 			t.Cleanup(func() { server.Close(); require.NoError(t, outside.Close()) })
 			folder := t.TempDir()
 
-			_, err = launch(t, folder, server.URL, site)
+			first, err := launch(t, folder, server.URL, site)
 			var exit *exec.ExitError
-			require.ErrorAs(t, err, &exit, "the process was to be killed")
+			require.ErrorAs(t, err, &exit, "the process was to be killed: %s", first)
 			require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal())
 
 			out, err := launch(t, folder, server.URL, "")
