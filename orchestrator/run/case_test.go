@@ -1,0 +1,310 @@
+package run_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// world decides commands against one run and folds what they give.
+type world struct {
+	t     *testing.T
+	s     *run.State
+	nowMs int64
+	rules *fixedRules
+	last  run.Record
+}
+
+// fixedRules hold every tool named "held" for olga, and permit the rest.
+type fixedRules struct{ policy, tool string }
+
+func (r *fixedRules) Revision() string       { return "config" + r.policy + r.tool }
+func (r *fixedRules) PolicyRevision() string { return r.policy }
+func (r *fixedRules) Judge(q policy.Request) policy.Verdict {
+	if q.Tool.Name == "held" {
+		return policy.Verdict{Answer: policy.Hold, Revision: r.policy, Quorum: 1, Approvers: []policy.Approver{{Principal: "olga", Why: "tool owner"}}}
+	}
+	return policy.Verdict{Answer: policy.Permit, Revision: r.policy}
+}
+func (r *fixedRules) Tool(name string) (policy.ToolFacts, bool) {
+	facts := policy.ToolFacts{Name: name, Revision: r.tool, Owner: "olga", Impact: policy.ImpactRead, Class: policy.ClassRead}
+	if name == "held" {
+		facts.Impact, facts.Class = policy.Reversible, policy.Keyed
+	}
+	return facts, name == "held" || name == "free"
+}
+func (r *fixedRules) Ceiling(string, string) policy.Authority { return authority(r.tool) }
+func (r *fixedRules) Entitled(approvers []policy.Approver, person policy.Principal, chain []string) error {
+	for _, a := range approvers {
+		if a.Principal == person.ID && person.ID != chain[0] {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s may not", person.ID)
+}
+
+func authority(revision string) policy.Authority {
+	grant := func(impact policy.Impact) policy.ToolGrant {
+		return policy.ToolGrant{Revision: revision, Impact: impact, Calls: 100}
+	}
+	return policy.Authority{Tools: map[string]policy.ToolGrant{"held": grant(policy.Reversible), "free": grant(policy.ImpactRead)},
+		MicroUSD: 1000, Tokens: 1000, DeadlineMs: 1_000_000, Turns: 10, CallsAtOnce: 8, Stage: policy.Automate}
+}
+
+func begin(t *testing.T) *world {
+	w := &world{t: t, s: &run.State{ID: "r1"}, nowMs: 1000, rules: &fixedRules{policy: "p1", tool: "t1"}}
+	started := run.Started{Organisation: "o", RunKind: run.Root, Root: "r1", Subject: policy.Principal{ID: "ada", Organisation: "o"},
+		Chain: []string{"ada", "agent:a"}, Agent: policy.AgentFacts{Name: "a", Owner: "olga"}, Contact: "olga", Goal: run.Text{ID: "goal"},
+		Authority: authority("t1"), Checks: []string{"output"},
+		Limits: run.Limits{Turns: 10, CallsPerTurn: 8, CallsAtOnce: 8, TurnAttempts: 3, CallAttempts: 3, NoProgress: 3, RepairTurns: 2,
+			CheckAttempts: 2, Steers: 4, ApprovalMs: 5000, QuestionMs: 5000, TurnMs: 1000, OnLimit: run.AskOnLimit}}
+	started.SnapshotDigest = started.Snapshot.Digest()
+	w.do(run.Start{Started: started})
+	return w
+}
+
+func (w *world) try(command run.Command) (run.Decision, *run.Refusal) {
+	decision, refusal := run.Decide(w.s, command, run.Env{NowMs: w.nowMs, Rules: w.rules})
+	for _, event := range decision.Events {
+		record, err := run.Encode(w.s.ID, w.last, w.nowMs, event)
+		require.NoError(w.t, err)
+		require.NoError(w.t, run.Replay(w.s, []run.Record{record}))
+		w.last = record
+	}
+	return decision, refusal
+}
+
+func (w *world) do(command run.Command) run.Decision {
+	w.t.Helper()
+	decision, refusal := w.try(command)
+	require.Nil(w.t, refusal)
+	return decision
+}
+
+func (w *world) refused(code string, command run.Command) {
+	w.t.Helper()
+	before := w.s.Version
+	_, refusal := w.try(command)
+	require.NotNil(w.t, refusal)
+	require.Equal(w.t, code, refusal.Code)
+	require.Equal(w.t, before, w.s.Version, "a refusal changes nothing")
+}
+
+// turn takes a turn in which the model proposes calls of the tools.
+func (w *world) turn(tools ...string) {
+	w.t.Helper()
+	w.do(run.BeginTurn{Epoch: 1, Model: "m", Reserve: run.Amount{MicroUSD: 1, Tokens: 1}})
+	turn := w.s.LastTurn()
+	report := run.ReportTurn{Turn: turn.Number, Attempt: turn.Attempt, Class: run.ClassText}
+	for i, name := range tools {
+		report.Class = run.ClassCalls
+		facts, _ := w.rules.Tool(name)
+		id := fmt.Sprintf("%s-%d-%d", name, turn.Number, i)
+		report.Calls = append(report.Calls, run.Proposal{Tool: name, Text: run.Text{ID: id, Commitment: id}, Fingerprint: name, Revision: facts.Revision,
+			Impact: facts.Impact, Class: facts.Class, Approval: "ap-" + id, Nonce: id, Inputs: run.CallInputs{Arguments: []byte("{}")}})
+	}
+	w.do(report)
+}
+
+func (w *world) decide(approval string, granted bool) run.DecideApproval {
+	return run.DecideApproval{Approval: approval, Digest: w.s.Approval(approval).Digest, Granted: granted,
+		By: run.Identity{Principal: "olga"}, Person: policy.Principal{ID: "olga", Kind: policy.Person}}
+}
+
+// attempt begins a call and reports that it went well.
+func (w *world) attempt(call int) {
+	w.t.Helper()
+	w.do(run.BeginCall{Epoch: 1, Call: call, Key: fmt.Sprint(call), Inputs: run.CallInputs{Arguments: []byte("{}")}})
+	require.Equal(w.t, run.CallInFlight, w.s.Call(call).Phase)
+	w.do(run.ReportCall{Call: call, Intent: w.s.Call(call).Intent, Outcome: run.OutcomeOK, Result: &run.Text{ID: fmt.Sprint("result", call)}, Fingerprint: fmt.Sprint(call)})
+}
+
+func (w *world) outcomes() []run.Outcome {
+	var list []run.Outcome
+	for i := range w.s.Calls {
+		list = append(list, w.s.Calls[i].Outcome)
+	}
+	return list
+}
+
+func TestRunEndsWhenItsChecksPass(t *testing.T) {
+	w := begin(t)
+	w.turn("free")
+	w.attempt(1)
+	w.turn()
+	w.do(run.ReportChecks{Turn: 2, Checks: []run.CheckResult{{Name: "output", Verdict: run.CheckPassed}}})
+	require.Equal(t, run.StatusCompleted, w.s.Status)
+	require.Zero(t, w.s.Budget.Reserved)
+}
+
+func TestCase_01_ThreeHeldCallsAreDecidedInAnyOrder(t *testing.T) {
+	w := begin(t)
+	w.turn("held", "held", "held")
+	ids := map[string]bool{}
+	for _, approval := range w.s.Approvals {
+		ids[approval.Approval] = true
+	}
+	require.Len(t, ids, 3)
+	w.do(w.decide("ap-held-1-2", true))
+	require.Equal(t, []run.Effect{run.DispatchCall{Call: 3, Intent: 1}}, run.Pending(w.s, w.nowMs))
+	w.attempt(3)
+	w.do(w.decide("ap-held-1-0", false))
+	require.Equal(t, []run.Outcome{run.OutcomeDenied, "", run.OutcomeOK}, w.outcomes())
+	require.Empty(t, run.Pending(w.s, w.nowMs), "the second call still waits")
+	w.do(w.decide("ap-held-1-1", true))
+	w.attempt(2)
+	require.Equal(t, []run.Effect{run.TakeTurn{Turn: 2, Attempt: 1}}, run.Pending(w.s, w.nowMs))
+}
+
+func TestCase_03_FreeCallsRunBesideAHeldOne(t *testing.T) {
+	w := begin(t)
+	w.turn("free", "held", "free")
+	require.Len(t, run.Pending(w.s, w.nowMs), 2)
+	w.attempt(3)
+	w.attempt(1)
+	require.Equal(t, run.StatusWaiting, w.s.Status)
+	w.do(w.decide("ap-held-1-1", true))
+	w.attempt(2)
+	require.Equal(t, []run.Outcome{run.OutcomeOK, run.OutcomeOK, run.OutcomeOK}, w.outcomes())
+}
+
+func TestCase_05_AnApprovalIsSpentOnce(t *testing.T) {
+	w := begin(t)
+	w.turn("held")
+	w.do(w.decide("ap-held-1-0", true))
+	w.attempt(1)
+	require.Equal(t, run.ApprovalSpent, w.s.Approval("ap-held-1-0").Status)
+	w.refused("NOT_DUE", run.BeginCall{Epoch: 1, Call: 1, Inputs: run.CallInputs{Arguments: []byte("{}")}})
+	w.turn("held")
+	require.Equal(t, run.CallHeld, w.s.Call(2).Phase, "the same arguments need another approval")
+}
+
+func TestCase_09_AChangedToolOrDigestVoids(t *testing.T) {
+	w := begin(t)
+	w.turn("held")
+	wrong := w.decide("ap-held-1-0", true)
+	wrong.Digest = "another"
+	w.refused("DIGEST_MISMATCH", wrong)
+	w.do(w.decide("ap-held-1-0", true))
+	w.rules.tool = "t2"
+	w.do(run.BeginCall{Epoch: 1, Call: 1, Inputs: run.CallInputs{Arguments: []byte("{}")}})
+	require.Equal(t, run.ApprovalVoid, w.s.Approval("ap-held-1-0").Status)
+	require.Zero(t, w.s.Call(1).Intent)
+}
+
+func TestCase_11_CancelVoidsWhatIsOpen(t *testing.T) {
+	w := begin(t)
+	w.turn("held", "held")
+	decision := w.do(run.Cancel{By: run.Identity{Principal: "ada"}})
+	require.Equal(t, []run.GateChange{{Gate: run.RootGate("r1"), Value: run.GateClosed}}, decision.Gates)
+	require.Equal(t, run.StatusCancelled, w.s.Status)
+	require.Equal(t, []run.Outcome{run.OutcomeVoid, run.OutcomeVoid}, w.outcomes())
+	require.Equal(t, run.ApprovalVoid, w.s.Approvals[0].Status)
+}
+
+func TestCase_20_CancelWaitsForWhatIsInFlight(t *testing.T) {
+	w := begin(t)
+	w.turn("free", "held", "free")
+	w.do(run.BeginCall{Epoch: 1, Call: 1, Key: "k", Inputs: run.CallInputs{Arguments: []byte("{}")}})
+	w.do(run.Cancel{By: run.Identity{Principal: "ada"}})
+	require.Equal(t, run.StatusCancelling, w.s.Status)
+	w.refused("NOT_DUE", run.BeginCall{Epoch: 1, Call: 3, Inputs: run.CallInputs{Arguments: []byte("{}")}})
+	w.do(run.ReportCall{Call: 1, Intent: 1, Outcome: run.OutcomeOK})
+	require.Equal(t, run.StatusCancelled, w.s.Status)
+	require.Equal(t, []run.Outcome{run.OutcomeOK, run.OutcomeVoid, run.OutcomeVoid}, w.outcomes())
+}
+
+func TestCase_30_ASteerDuringTheLastTurnForcesAnother(t *testing.T) {
+	w := begin(t)
+	w.do(run.BeginTurn{Epoch: 1, Model: "m"})
+	w.do(run.Steer{Steer: "s1", By: run.Identity{Principal: "ada"}, Text: run.Text{ID: "s1"}})
+	w.do(run.ReportTurn{Turn: 1, Attempt: 1, Class: run.ClassText})
+	require.Equal(t, []run.Effect{run.TakeTurn{Turn: 2, Attempt: 1}}, run.Pending(w.s, w.nowMs))
+	require.Empty(t, w.s.Steers[0].Disposition, "no turn contained it yet")
+	w.do(run.BeginTurn{Epoch: 1, Model: "m", Steers: []string{"s1"}})
+	w.do(run.ReportTurn{Turn: 2, Attempt: 1, Class: run.ClassText})
+	require.Equal(t, run.Absorbed, w.s.Steers[0].Disposition)
+}
+
+func TestFault_D14_ALoopAsksAPerson(t *testing.T) {
+	w := begin(t)
+	for range 3 {
+		w.turn("free")
+		call := len(w.s.Calls)
+		w.do(run.BeginCall{Epoch: 1, Call: call, Inputs: run.CallInputs{Arguments: []byte("{}")}})
+		w.do(run.ReportCall{Call: call, Intent: 1, Outcome: run.OutcomeOK, Fingerprint: "same"})
+	}
+	require.NotNil(t, w.s.Reached)
+	require.Equal(t, run.LimitNoProgress, w.s.Reached.Limit)
+	require.Equal(t, run.StatusWaiting, w.s.Status)
+}
+
+func TestFault_F1_TheSecondDecisionIsRefused(t *testing.T) {
+	w := begin(t)
+	w.turn("held")
+	w.do(w.decide("ap-held-1-0", true))
+	w.refused("ALREADY_DECIDED", w.decide("ap-held-1-0", false))
+}
+
+func TestFault_F2_NothingIsApprovedAfterCancel(t *testing.T) {
+	w := begin(t)
+	w.turn("free", "held")
+	w.do(run.BeginCall{Epoch: 1, Call: 1, Inputs: run.CallInputs{Arguments: []byte("{}")}})
+	w.do(run.Cancel{By: run.Identity{Principal: "ada"}})
+	w.refused("RUN_CANCELLED", w.decide("ap-held-1-1", true))
+}
+
+func TestFault_F6_AnExpiredApprovalIsNeverSpent(t *testing.T) {
+	w := begin(t)
+	w.turn("held", "held")
+	decided := w.do(w.decide("ap-held-1-0", true))
+	require.Contains(t, decided.Guards, run.Guard{BeforeMs: 6000}, "the write itself checks the time")
+	w.nowMs = 6000
+	w.refused("APPROVAL_EXPIRED", w.decide("ap-held-1-1", true))
+	w.do(run.BeginCall{Epoch: 1, Call: 1, Inputs: run.CallInputs{Arguments: []byte("{}")}})
+	require.Equal(t, run.OutcomeExpired, w.s.Call(1).Outcome)
+	w.do(run.Fire{})
+	require.Equal(t, []run.Outcome{run.OutcomeExpired, run.OutcomeExpired}, w.outcomes())
+}
+
+func TestFault_F8_AForgedApprovalIsNotFound(t *testing.T) {
+	w := begin(t)
+	w.turn("held")
+	forged := w.decide("ap-held-1-0", true)
+	forged.Approval = "ap-of-another-run"
+	w.refused("NOT_FOUND", forged)
+	stranger := w.decide("ap-held-1-0", true)
+	stranger.Person.ID = "ada"
+	w.refused("NOT_FOUND", stranger)
+}
+
+func TestFault_A5_ALostAttemptIsUncertainAndRepeatedWithTheSameKeyOnlyWhereThatIsSafe(t *testing.T) {
+	w := begin(t)
+	w.turn("held")
+	w.do(w.decide("ap-held-1-0", true))
+	w.do(run.BeginCall{Epoch: 1, Call: 1, Key: "k", Inputs: run.CallInputs{Arguments: []byte("{}")}})
+	w.do(run.Recover{Epoch: 2})
+	require.Equal(t, []run.Effect{run.DispatchCall{Call: 1, Intent: 2}}, run.Pending(w.s, w.nowMs))
+	w.do(run.BeginCall{Epoch: 2, Call: 1, Key: "k", Inputs: run.CallInputs{Arguments: []byte("{}")}})
+	w.do(run.ReportCall{Call: 1, Intent: 2, Outcome: run.OutcomeOK})
+	w.do(run.ReportCall{Call: 1, Intent: 1, Outcome: run.OutcomeFailed})
+	require.Equal(t, run.OutcomeOK, w.s.Call(1).Outcome)
+	require.Len(t, w.s.Call(1).Late, 1, "the first attempt's late word is kept")
+}
+
+func TestAFlippedRecordBreaksTheChain(t *testing.T) {
+	w := begin(t)
+	record, err := run.Encode("r1", w.last, 1, run.CancelAccepted{By: run.Identity{Principal: "ada"}})
+	require.NoError(t, err)
+	record.Body = append([]byte{}, record.Body...)
+	record.Body[0] ^= 1
+	require.ErrorIs(t, run.Replay(w.s, []run.Record{record}), run.ErrChain)
+	unknown := record
+	unknown.Kind, unknown.Body = "later", []byte("{}")
+	unknown.Digest = run.Chain(unknown)
+	require.ErrorIs(t, run.Replay(w.s, []run.Record{unknown}), run.ErrUnknownRecord)
+}
