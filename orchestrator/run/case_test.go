@@ -35,7 +35,13 @@ func (r *fixedRules) Tool(name string) (policy.ToolFacts, bool) {
 	if name == "held" {
 		facts.Impact, facts.Class = policy.Reversible, policy.Keyed
 	}
-	return facts, name == "held" || name == "free"
+	switch name {
+	case "opaque":
+		facts.Impact, facts.Class = policy.Irreversible, policy.Opaque
+	case "checkable":
+		facts.Impact, facts.Class = policy.Irreversible, policy.Checkable
+	}
+	return facts, name != "unknown"
 }
 func (r *fixedRules) Ceiling(string, string) policy.Authority { return authority(r.tool) }
 func (r *fixedRules) Entitled(approvers []policy.Approver, person policy.Principal, chain []string) error {
@@ -51,7 +57,8 @@ func authority(revision string) policy.Authority {
 	grant := func(impact policy.Impact) policy.ToolGrant {
 		return policy.ToolGrant{Revision: revision, Impact: impact, Calls: 100}
 	}
-	return policy.Authority{Tools: map[string]policy.ToolGrant{"held": grant(policy.Reversible), "free": grant(policy.ImpactRead)},
+	return policy.Authority{Tools: map[string]policy.ToolGrant{"held": grant(policy.Reversible), "free": grant(policy.ImpactRead),
+		"opaque": grant(policy.Irreversible), "checkable": grant(policy.Irreversible)},
 		MicroUSD: 1000, Tokens: 1000, DeadlineMs: 1_000_000, Turns: 10, CallsAtOnce: 8, Stage: policy.Automate}
 }
 
