@@ -8,8 +8,9 @@ help: ## say what can be made
 
 check: gen-check lint test ## everything that needs no service: what CI runs first
 
-gen: ## generate the GraphQL code
+gen: ## generate the GraphQL code and the state diagram
 	$(GO) tool gqlgen generate --config graph/gqlgen.yml
+	$(GO) test ./orchestrator/run -run TestDiagram -update
 
 gen-check: ## fail when generated files are stale
 	$(GO) tool gqlgen generate --config graph/gqlgen.yml
