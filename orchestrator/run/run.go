@@ -104,7 +104,7 @@ type Identity struct {
 	Digest    string `json:"digest"` // SHA-256 of the token, lower hex
 }
 
-// Class is what kind of answer a model gave (R4 of the design).
+// Class is what kind of answer a model gave.
 type Class string
 
 // The classes of an answer.
