@@ -73,7 +73,8 @@ func (j *job) choose(revision agents.Revision) (agents.Model, string) {
 	for i, name := range revision.Models {
 		candidate, known := j.kit.Organisation.Model(name)
 		_, served := j.kit.Provider(name)
-		if !known || !served || !j.mayRead(name) {
+		allowed := slices.Contains(j.state.Authority.Models, name)
+		if !known || !served || !allowed || !j.mayRead(name) {
 			continue
 		}
 		if i == 0 {
