@@ -35,11 +35,16 @@ func (o Organisation) Directory() policy.Directory {
 // PolicySet returns the organisation's policies, validated against its tools.
 // Its error is policy.Faults.
 func (o Organisation) PolicySet() (*policy.Set, error) {
+	return policy.Parse(o.PolicyFiles(), o.Shapes())
+}
+
+// PolicyFiles returns the organisation's policies as files.
+func (o Organisation) PolicyFiles() []policy.File {
 	files := make([]policy.File, len(o.Policies))
 	for i, source := range o.Policies {
 		files[i] = policy.File{Name: source.Name + ".cedar", Text: []byte(source.Text)}
 	}
-	return policy.Parse(files, o.Shapes())
+	return files
 }
 
 // Shapes returns what policies may rely on about the tools.

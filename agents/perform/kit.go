@@ -98,7 +98,7 @@ func (b Builder) providers(o agents.Organisation) (map[string]model.Provider, er
 	providers := map[string]model.Provider{}
 	for _, entry := range o.Models {
 		switch entry.Provider {
-		case "script":
+		case agents.ProviderScript:
 			providers[entry.Name] = named{script, entry.Script}
 		case "offline":
 			providers[entry.Name] = model.NewOffline()

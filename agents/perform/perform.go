@@ -92,11 +92,6 @@ func (p *Performer) Prepare(ctx context.Context, view engine.View, effect run.Ef
 	return engine.Prepared{}, fmt.Errorf("no way to perform %T", effect)
 }
 
-// seal makes a text of the run under its subject's key.
-func (j *job) seal(marking policy.Marking, bytes []byte) (run.Text, engine.Payload) {
-	return engine.Seal(j.source, j.state.ID, j.state.Started.Subject.ID, marking, bytes)
-}
-
 // sealer seals after the state may have moved on: it holds copies only.
 type sealer struct {
 	source       engine.Source

@@ -27,11 +27,7 @@ func policySource(dir string) ([]policy.File, []policy.ToolShape, policy.Directo
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	files := make([]policy.File, 0, len(organisation.Policies))
-	for _, source := range organisation.Policies {
-		files = append(files, policy.File{Name: source.Name + ".cedar", Text: []byte(source.Text)})
-	}
-	return files, organisation.Shapes(), organisation.Directory(), nil
+	return organisation.PolicyFiles(), organisation.Shapes(), organisation.Directory(), nil
 }
 
 func verifyCommand() *cobra.Command {

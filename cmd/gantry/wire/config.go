@@ -4,9 +4,7 @@ package wire
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
 )
 
@@ -14,12 +12,9 @@ import (
 type Config struct {
 	Folder   string            // where keys and, by default, the database live
 	Database string            // "sqlite:PATH" or "postgres://…"; empty: a SQLite file in Folder
-	Bus      string            // "nats://…"; empty: in process
-	Listen   string            // host:port of the API; empty: no API
 	Files    string            // root of the built-in file tools; empty: none
 	Work     bool              // advance runs
-	Dev      bool              // introspection for everybody, keys made when absent
-	Issuer   string            // of tokens
+	Dev      bool              // keys are made when absent
 	Worker   string            // names this process in leases
 	LeaseMs  int64             // 0: 15 s
 	Secrets  map[string]string // credential references and their secrets
@@ -31,9 +26,6 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Database == "" {
 		c.Database = "sqlite:" + filepath.Join(c.Folder, "gantry.db")
-	}
-	if c.Issuer == "" {
-		c.Issuer = "gantry"
 	}
 	if c.Worker == "" {
 		c.Worker = "worker"
@@ -49,11 +41,6 @@ func (c Config) Validate() error {
 	var faults []error
 	if c.Folder == "" {
 		faults = append(faults, errors.New("folder: say where keys and data live"))
-	}
-	if c.Listen != "" {
-		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-			faults = append(faults, fmt.Errorf("listen: %w; give host:port", err))
-		}
 	}
 	if c.LeaseMs < 0 {
 		faults = append(faults, errors.New("lease: must not be negative"))

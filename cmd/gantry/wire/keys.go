@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -14,8 +13,7 @@ import (
 
 // Keys are the secrets of an installation.
 type Keys struct {
-	Master  []byte             // 32 bytes: wraps the keys of subjects
-	Signing ed25519.PrivateKey // signs tokens
+	Master []byte // 32 bytes: wraps the keys of subjects
 }
 
 // LoadKeys reads the keys of a folder, or makes them where create says so.
@@ -24,11 +22,7 @@ func LoadKeys(folder string, create bool) (Keys, error) {
 	if err != nil {
 		return Keys{}, err
 	}
-	seed, err := secretFile(filepath.Join(folder, "signing.key"), ed25519.SeedSize, create)
-	if err != nil {
-		return Keys{}, err
-	}
-	return Keys{Master: master, Signing: ed25519.NewKeyFromSeed(seed)}, nil
+	return Keys{Master: master}, nil
 }
 
 // secretFile reads a secret in hex, readable by its owner alone.
