@@ -5,10 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-
-	"github.com/uptrace/bun"
 
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -88,144 +85,12 @@ func (s *Store) Budget(ctx context.Context, node string) (run.Budget, error) {
 
 // SetBudget sets the limit of a node, which it makes where there is none.
 func (s *Store) SetBudget(ctx context.Context, node string, limit run.Amount) error {
-	_, err := s.write.ExecContext(ctx, `INSERT INTO budgets (node, limit_money, limit_tokens) VALUES (?, ?, ?)
+	return setBudget(ctx, s.write, node, limit)
+}
+
+func setBudget(ctx context.Context, db querier, node string, limit run.Amount) error {
+	_, err := db.ExecContext(ctx, `INSERT INTO budgets (node, limit_money, limit_tokens) VALUES (?, ?, ?)
 		ON CONFLICT (node) DO UPDATE SET limit_money = excluded.limit_money, limit_tokens = excluded.limit_tokens`, node, limit.MicroUSD, limit.Tokens)
-	return err
-}
-
-// SaveConfiguration stores a configuration and puts it in force: the gate that
-// the writes of intents check changes with it.
-func (s *Store) SaveConfiguration(ctx context.Context, organisation, digest string, body []byte) error {
-	return s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
-		nowMs, err := s.now(ctx, tx)
-		if err != nil {
-			return err
-		}
-		name := run.ConfigGate(organisation)
-		if s.postgres {
-			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", name); err != nil {
-				return err
-			}
-		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO configurations (organisation, digest, body, at_ms) VALUES (?, ?, ?, ?) ON CONFLICT (organisation, digest) DO NOTHING",
-			organisation, digest, body, nowMs); err != nil {
-			return err
-		}
-		return setGate(ctx, tx, run.GateChange{Gate: name, Value: digest})
-	})
-}
-
-// Configuration returns the configuration with a digest.
-func (s *Store) Configuration(ctx context.Context, organisation, digest string) (body []byte, err error) {
-	err = s.read.QueryRowContext(ctx, "SELECT body FROM configurations WHERE organisation = ? AND digest = ?", organisation, digest).Scan(&body)
-	return body, notFound(err)
-}
-
-// Conversation is a shared thread of people and agents.
-type Conversation struct {
-	ID, Organisation, Title, CreatedBy string
-	CreatedMs                          int64
-	Participants                       []string // principal ids
-	Entries                            uint64
-}
-
-const conversationColumns = "id, organisation, title, created_by, created_ms, participants, next"
-
-func scanConversation(row scanner) (Conversation, error) {
-	var c Conversation
-	var participants string
-	if err := row.Scan(&c.ID, &c.Organisation, &c.Title, &c.CreatedBy, &c.CreatedMs, &participants, &c.Entries); err != nil {
-		return c, err
-	}
-	return c, json.Unmarshal([]byte(participants), &c.Participants)
-}
-
-// CreateConversation stores a conversation.
-func (s *Store) CreateConversation(ctx context.Context, c Conversation) error {
-	participants, err := json.Marshal(c.Participants)
-	if err != nil {
-		return err
-	}
-	_, err = s.write.ExecContext(ctx, "INSERT INTO conversations (id, organisation, title, created_by, created_ms, participants) VALUES (?, ?, ?, ?, ?, ?)",
-		c.ID, c.Organisation, c.Title, c.CreatedBy, c.CreatedMs, string(participants))
-	return err
-}
-
-// AddParticipant lets a principal take part; one who does already stays.
-// engine.ErrNotFound for an unknown conversation.
-func (s *Store) AddParticipant(ctx context.Context, organisation, id, principal string) error {
-	return s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
-		query := "SELECT " + conversationColumns + " FROM conversations WHERE organisation = ? AND id = ?"
-		if s.postgres {
-			query += " FOR UPDATE"
-		}
-		c, err := scanConversation(tx.QueryRowContext(ctx, query, organisation, id))
-		if err != nil || slices.Contains(c.Participants, principal) {
-			return notFound(err)
-		}
-		participants, err := json.Marshal(append(c.Participants, principal))
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, "UPDATE conversations SET participants = ? WHERE organisation = ? AND id = ?", string(participants), organisation, id)
-		return err
-	})
-}
-
-// Conversation returns one conversation.
-func (s *Store) Conversation(ctx context.Context, organisation, id string) (Conversation, error) {
-	c, err := scanConversation(s.read.QueryRowContext(ctx, "SELECT "+conversationColumns+" FROM conversations WHERE organisation = ? AND id = ?", organisation, id))
-	return c, notFound(err)
-}
-
-// Conversations lists those of an organisation, the newest first.
-func (s *Store) Conversations(ctx context.Context, organisation, before string, limit int) ([]Conversation, error) {
-	query, args := "SELECT "+conversationColumns+" FROM conversations WHERE organisation = ?", []any{organisation}
-	if before != "" {
-		query, args = query+" AND id < ?", append(args, before)
-	}
-	rows, err := s.read.QueryContext(ctx, query+" ORDER BY id DESC LIMIT ?", append(args, limit)...)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, scanConversation)
-}
-
-// Entries lists up to limit entries of a conversation after a number, in
-// order. engine.ErrNotFound for an unknown conversation.
-func (s *Store) Entries(ctx context.Context, organisation, conversation string, after uint64, limit int) ([]engine.Entry, error) {
-	if _, err := s.Conversation(ctx, organisation, conversation); err != nil {
-		return nil, err
-	}
-	rows, err := s.read.QueryContext(ctx, "SELECT conversation, number, kind, run, author, text, at_ms FROM conversation_entries WHERE conversation = ? AND number > ? ORDER BY number LIMIT ?",
-		conversation, after, limit)
-	if err != nil {
-		return nil, err
-	}
-	return collect(rows, func(row scanner) (engine.Entry, error) {
-		e := engine.Entry{Organisation: organisation}
-		var text string
-		if err := row.Scan(&e.Conversation, &e.Number, &e.Kind, &e.Run, &e.Author, &text, &e.AtMs); err != nil {
-			return e, err
-		}
-		return e, json.Unmarshal([]byte(text), &e.Text)
-	})
-}
-
-func appendEntry(ctx context.Context, tx querier, e *engine.Entry) error {
-	err := tx.QueryRowContext(ctx, "UPDATE conversations SET next = next + 1 WHERE id = ? AND organisation = ? RETURNING next", e.Conversation, e.Organisation).Scan(&e.Number)
-	if errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("conversation: %w", engine.ErrNotFound)
-	}
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(e.Text)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO conversation_entries (conversation, number, kind, run, author, text, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		e.Conversation, e.Number, e.Kind, e.Run, e.Author, string(text), e.AtMs)
 	return err
 }
 

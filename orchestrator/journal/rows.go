@@ -3,6 +3,8 @@ package journal
 import (
 	"context"
 	"encoding/json"
+
+	"gantry.dev/orchestrator/engine"
 )
 
 // record writes every row of the write and returns the writer's new number.
@@ -48,20 +50,25 @@ func (w *writing) writeHead(ctx context.Context) error {
 
 func (w *writing) writePayloads(ctx context.Context) error {
 	for _, p := range w.write.Payloads {
-		sealed, err := w.store.vault.seal(ctx, w.tx, w.met, p)
-		if err != nil {
-			return err
-		}
-		text, err := json.Marshal(p.Text)
-		if err != nil {
-			return err
-		}
-		if _, err := w.tx.ExecContext(ctx, "INSERT INTO payloads (id, run, subject, text, sealed) VALUES (?, ?, ?, ?, ?)",
-			p.Text.ID, p.Run, p.Text.Subject, string(text), sealed); err != nil {
+		if err := w.store.storePayload(ctx, w.tx, w.met, p); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *Store) storePayload(ctx context.Context, db querier, met fresh, p engine.Payload) error {
+	sealed, err := s.vault.seal(ctx, db, met, p)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(p.Text)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "INSERT INTO payloads (id, run, subject, text, sealed) VALUES (?, ?, ?, ?, ?)",
+		p.Text.ID, p.Run, p.Text.Subject, string(text), sealed)
+	return err
 }
 
 func (w *writing) writeReceipt(ctx context.Context) error {

@@ -152,20 +152,6 @@ func TestHeadsArePagedNewestFirst(t *testing.T) {
 	require.Empty(t, none)
 }
 
-func TestConfigurationMovesItsGate(t *testing.T) {
-	s := open(t, journal.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "gantry.db")})
-	require.NoError(t, s.SaveConfiguration(t.Context(), "acme", "d1", []byte("one")))
-	require.NoError(t, s.SaveConfiguration(t.Context(), "acme", "d2", []byte("two")))
-	value, err := s.Gate(t.Context(), run.ConfigGate("acme"))
-	require.NoError(t, err)
-	require.Equal(t, "d2", value)
-	body, err := s.Configuration(t.Context(), "acme", "d1")
-	require.NoError(t, err)
-	require.Equal(t, []byte("one"), body)
-	_, err = s.Configuration(t.Context(), "other", "d1")
-	require.ErrorIs(t, err, engine.ErrNotFound)
-}
-
 func TestParticipants(t *testing.T) {
 	s := open(t, journal.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "gantry.db")})
 	require.NoError(t, s.Converse(t.Context(), "acme", "c1"))

@@ -8,8 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
 	"gantry.dev/orchestrator/journal/journaltest"
+	"gantry.dev/orchestrator/policy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,7 +22,8 @@ var masterKey = []byte("0123456789abcdef0123456789abcdef")
 type store struct{ *journal.Store }
 
 func (s store) Converse(ctx context.Context, organisation, id string) error {
-	return s.CreateConversation(ctx, journal.Conversation{ID: id, Organisation: organisation, Title: "talk", CreatedBy: "ann"})
+	title, payload := engine.Seal(engine.RandomSource{}, id, "ann", policy.Marking{}, []byte("talk"))
+	return s.CreateConversation(ctx, journal.Conversation{ID: id, Organisation: organisation, Title: title, CreatedBy: "ann"}, payload, nil)
 }
 
 func (s store) Numbers(ctx context.Context) (map[string][]uint64, error) {

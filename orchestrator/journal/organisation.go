@@ -1,0 +1,158 @@
+package journal
+
+import (
+	"context"
+
+	"github.com/uptrace/bun"
+
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/run"
+)
+
+// Proposal is a change of an organisation that waits for a second person. There
+// is one for each kind and name.
+type Proposal struct {
+	Kind, Name string
+	Digest     string // of what is proposed: the second person asks for the same
+	By         string // principal id
+	Body       []byte
+	AtMs       int64 // UTC ms, database clock
+}
+
+// Change is one change of an organisation with everything that must commit
+// with it.
+type Change struct {
+	Organisation string
+	From         string // digest in force on which the change was decided; "" for none
+	Digest       string // put in force; "" where nothing is yet
+	Body         []byte // of the configuration with Digest
+	Propose      *Proposal
+	Settle       *Proposal // a proposal that is no more
+	Receipt      *engine.Receipt
+}
+
+// ChangeOrganisation commits a change whole. A configuration that is put in
+// force moves the gate that the writes of intents check. Errors:
+// engine.ErrReplayed, run.ErrConflict when another change came first.
+func (s *Store) ChangeOrganisation(ctx context.Context, change Change) error {
+	return s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		gateName := run.ConfigGate(change.Organisation)
+		if s.postgres {
+			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", gateName); err != nil {
+				return err
+			}
+		}
+		if err := remember(ctx, tx, change.Receipt); err != nil {
+			return err
+		}
+		current, err := gate(ctx, tx, gateName)
+		if err != nil {
+			return err
+		}
+		if current != change.From {
+			return run.ErrConflict
+		}
+		nowMs, err := s.now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := propose(ctx, tx, change, nowMs); err != nil || change.Digest == "" {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT INTO configurations (organisation, digest, body, at_ms) VALUES (?, ?, ?, ?) ON CONFLICT (organisation, digest) DO NOTHING",
+			change.Organisation, change.Digest, change.Body, nowMs); err != nil {
+			return err
+		}
+		return setGate(ctx, tx, run.GateChange{Gate: gateName, Value: change.Digest})
+	})
+}
+
+// remember keeps the answer to a command in the transaction of what it did.
+func remember(ctx context.Context, db querier, r *engine.Receipt) error {
+	if r == nil {
+		return nil
+	}
+	result, err := db.ExecContext(ctx, "INSERT INTO receipts (organisation, caller, command, request, run, answer) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (organisation, caller, command) DO NOTHING",
+		r.Organisation, r.Caller, r.Command, r.Request, r.Run, r.Answer)
+	if err != nil {
+		return err
+	}
+	if stored, err := result.RowsAffected(); err != nil || stored == 1 {
+		return err
+	}
+	return engine.ErrReplayed
+}
+
+func propose(ctx context.Context, tx bun.Tx, change Change, nowMs int64) error {
+	for _, p := range []*Proposal{change.Settle, change.Propose} {
+		if p == nil {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM proposals WHERE organisation = ? AND kind = ? AND name = ?", change.Organisation, p.Kind, p.Name); err != nil {
+			return err
+		}
+	}
+	p := change.Propose
+	if p == nil {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, "INSERT INTO proposals (organisation, kind, name, digest, proposed_by, body, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		change.Organisation, p.Kind, p.Name, p.Digest, p.By, p.Body, nowMs)
+	return err
+}
+
+// Proposal returns what is proposed under a kind and a name; engine.ErrNotFound.
+func (s *Store) Proposal(ctx context.Context, organisation, kind, name string) (Proposal, error) {
+	p := Proposal{Kind: kind, Name: name}
+	err := s.read.QueryRowContext(ctx, "SELECT digest, proposed_by, body, at_ms FROM proposals WHERE organisation = ? AND kind = ? AND name = ?", organisation, kind, name).
+		Scan(&p.Digest, &p.By, &p.Body, &p.AtMs)
+	return p, notFound(err)
+}
+
+// Configuration returns the configuration with a digest.
+func (s *Store) Configuration(ctx context.Context, organisation, digest string) (body []byte, err error) {
+	err = s.read.QueryRowContext(ctx, "SELECT body FROM configurations WHERE organisation = ? AND digest = ?", organisation, digest).Scan(&body)
+	return body, notFound(err)
+}
+
+// ReviseBudget is SetBudget as one accepted command. Errors:
+// engine.ErrReplayed for a receipt's command that was accepted before.
+func (s *Store) ReviseBudget(ctx context.Context, node string, limit run.Amount, receipt engine.Receipt) error {
+	return s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		if err := remember(ctx, tx, &receipt); err != nil {
+			return err
+		}
+		return setBudget(ctx, tx, node, limit)
+	})
+}
+
+// Spending is the cost that one record of a run settled.
+type Spending struct {
+	Head run.Head // of the run; only its ids are set
+	Kind run.EventKind
+	AtMs int64
+	Body []byte // of the record
+}
+
+// Spendings visits what the organisation's runs settled in [fromMs, toMs): the
+// records of answered turns and of ended calls, in no promised order, until
+// visit fails.
+func (s *Store) Spendings(ctx context.Context, organisation string, fromMs, toMs int64, visit func(Spending) error) error {
+	rows, err := s.read.QueryContext(ctx, `SELECT h.run, h.agent, h.department, h.subject, j.kind, j.at_ms, j.body FROM journal j JOIN heads h ON h.run = j.run
+		WHERE j.kind IN (?, ?) AND j.at_ms >= ? AND j.at_ms < ? AND h.organisation = ?`,
+		string(run.KindTurnAnswered), string(run.KindCallEnded), fromMs, toMs, organisation)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // the error of reading says more
+	for rows.Next() {
+		var one Spending
+		if err := rows.Scan(&one.Head.Run, &one.Head.Agent, &one.Head.Department, &one.Head.Subject, (*string)(&one.Kind), &one.AtMs, &one.Body); err != nil {
+			return err
+		}
+		if err := visit(one); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
