@@ -1,0 +1,169 @@
+package graph_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/coder/websocket/wsjson"
+	"github.com/stretchr/testify/require"
+
+	"gantry.dev/graph"
+	"gantry.dev/orchestrator/run"
+)
+
+func TestCursorsOfTheFutureAreRefused(t *testing.T) {
+	s := serve(t)
+	after := base64.RawURLEncoding.EncodeToString([]byte(`["at","r1","7"]`))
+	message := s.dial(t, s.token(t, "anna")).subscribe(follow, map[string]any{"run": s.runID(t), "after": after})
+	require.Contains(t, string(message.Payload), "CURSOR_INVALID")
+}
+
+type frame struct {
+	ID      string          `json:"id,omitempty"`
+	Type    string          `json:"type"`
+	Payload json.RawMessage `json:"payload,omitempty"`
+}
+
+type socket struct {
+	t    *testing.T
+	ctx  context.Context
+	conn *websocket.Conn
+}
+
+func (s *served) dialRaw(t *testing.T, token string) *socket {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(s.url, "http")+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	conn.SetReadLimit(1 << 22)
+	payload, err := json.Marshal(map[string]string{"authorization": "Bearer " + token})
+	require.NoError(t, err)
+	require.NoError(t, wsjson.Write(ctx, conn, frame{Type: "connection_init", Payload: payload}))
+	return &socket{t, ctx, conn}
+}
+
+func (s *served) dial(t *testing.T, token string) *socket {
+	one := s.dialRaw(t, token)
+	require.Equal(t, "connection_ack", one.next().Type)
+	t.Cleanup(func() { _ = one.conn.CloseNow() })
+	return one
+}
+
+func (s *socket) next() frame {
+	for {
+		var got frame
+		require.NoError(s.t, wsjson.Read(s.ctx, s.conn, &got))
+		if got.Type != "ping" && got.Type != "pong" {
+			return got
+		}
+	}
+}
+
+func (s *socket) subscribe(query string, variables map[string]any) frame {
+	payload, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	require.NoError(s.t, err)
+	require.NoError(s.t, wsjson.Write(s.ctx, s.conn, frame{ID: "1", Type: "subscribe", Payload: payload}))
+	return s.next()
+}
+
+type eventFrame struct {
+	Data   struct{ RunEvents *struct{ Cursor, Seq string } }
+	Errors []struct{ Extensions map[string]any }
+}
+
+const follow = `subscription($run:ID!,$after:Cursor){runEvents(run:$run,after:$after){cursor seq event}}`
+
+// read follows the run from a cursor to the end of the fake's stream.
+func (s *served) read(t *testing.T, id string, after any) (cursors []string, resync any) {
+	socket := s.dial(t, s.token(t, "anna"))
+	defer func() { _ = socket.conn.Close(websocket.StatusNormalClosure, "") }()
+	message := socket.subscribe(follow, map[string]any{"run": id, "after": after})
+	for ; message.Type == "next"; message = socket.next() {
+		var got eventFrame
+		require.NoError(t, json.Unmarshal(message.Payload, &got))
+		if len(got.Errors) > 0 {
+			resync = got.Errors[0].Extensions["cursor"]
+			require.Equal(t, "RESYNC", got.Errors[0].Extensions["code"], string(message.Payload))
+			continue
+		}
+		cursors = append(cursors, got.Data.RunEvents.Cursor)
+	}
+	require.Equal(t, "complete", message.Type)
+	return cursors, resync
+}
+
+func TestFault_I1_ResumeAtEveryCursor(t *testing.T) {
+	s := serve(t, func(c *graph.Config) { c.Connections.PerPrincipal = 100 })
+	id := s.runID(t)
+	all, resync := s.read(t, id, nil)
+	require.Len(t, all, len(s.records))
+	require.Equal(t, all[len(all)-1], resync, "a stream that was cut says where to go on")
+	for i, cursor := range all {
+		rest, _ := s.read(t, id, cursor)
+		require.Equal(t, all[i+1:], append([]string{}, rest...), "no gap and no repeat after %d", i+1)
+	}
+}
+
+func TestFault_I6_TokenExpiryClosesTheSocket(t *testing.T) {
+	s := serve(t)
+	s.live = make(chan run.Record)
+	token, err := graph.Mint(s.private, graph.Grant{Organisation: "acme", Principal: "anna", Issuer: "https://issuer", Audience: "gantry", TokenID: "t", From: now.Add(-time.Hour), Until: now.Add(time.Second)})
+	require.NoError(t, err)
+	socket := s.dial(t, token)
+	_, _, err = socket.conn.Read(socket.ctx)
+	require.EqualValues(t, 4403, websocket.CloseStatus(err), err)
+}
+
+func TestFault_I6_TakenAwayRightStopsTheStream(t *testing.T) {
+	s := serve(t)
+	id := s.runID(t)
+	s.live = make(chan run.Record, 2)
+	socket := s.dial(t, s.token(t, "anna"))
+	s.live <- s.records[0]
+	require.Equal(t, "next", socket.subscribe(follow, map[string]any{"run": id}).Type)
+	s.mu.Lock()
+	delete(s.people, "anna")
+	s.mu.Unlock()
+	s.live <- s.records[1]
+	require.Contains(t, string(socket.next().Payload), "UNAUTHENTICATED")
+	require.Equal(t, "complete", socket.next().Type)
+}
+
+func TestWebsocketNeedsAToken(t *testing.T) {
+	socket := serve(t).dialRaw(t, "nonsense")
+	for {
+		if _, _, err := socket.conn.Read(socket.ctx); err != nil {
+			require.EqualValues(t, 4403, websocket.CloseStatus(err), err)
+			return
+		}
+	}
+}
+
+func TestStreamOverSSE(t *testing.T) {
+	s := serve(t)
+	id := s.runID(t)
+	body, err := json.Marshal(map[string]any{"query": follow, "variables": map[string]any{"run": id}})
+	require.NoError(t, err)
+	request, err := http.NewRequest(http.MethodPost, s.url+"/graphql", strings.NewReader(string(body)))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "text/event-stream")
+	request.Header.Set("Authorization", "Bearer "+s.token(t, "anna"))
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	var text strings.Builder
+	_, err = fmt.Fprint(&text, readAll(t, response))
+	require.NoError(t, err)
+	require.Equal(t, len(s.records), strings.Count(text.String(), `"seq"`))
+	require.Contains(t, text.String(), "RESYNC")
+	require.Contains(t, text.String(), "event: complete")
+}
