@@ -131,17 +131,13 @@ func (r root) entries(ctx context.Context, caller Caller, entries []engine.Entry
 // StartConversation begins a conversation.
 func (r mutations) StartConversation(ctx context.Context, in generated.StartConversationInput) (*generated.StartConversationPayload, error) {
 	created, outcome, err := r.startConversation(ctx, in)
-	refusals, err := userErrors(err)
+	caller, refusals, err := accepted(ctx, err)
 	if err != nil {
 		return nil, err
 	}
 	payload := &generated.StartConversationPayload{UserErrors: refusals, ClientMutationID: in.ClientMutationID}
 	if len(refusals) > 0 {
 		return payload, nil
-	}
-	caller, err := callerOf(ctx)
-	if err != nil {
-		return nil, err
 	}
 	payload.Outcome = mutationOutcome(outcome.Replayed)
 	payload.Conversation, err = r.conversation(ctx, caller, created.ID)
@@ -165,17 +161,13 @@ func (r mutations) startConversation(ctx context.Context, in generated.StartConv
 // SendMessage says something in a conversation.
 func (r mutations) SendMessage(ctx context.Context, in generated.SendMessageInput) (*generated.SendMessagePayload, error) {
 	conversation, outcome, err := r.sendMessage(ctx, in)
-	refusals, err := userErrors(err)
+	caller, refusals, err := accepted(ctx, err)
 	if err != nil {
 		return nil, err
 	}
 	payload := &generated.SendMessagePayload{UserErrors: refusals, ClientMutationID: in.ClientMutationID}
 	if len(refusals) > 0 {
 		return payload, nil
-	}
-	caller, err := callerOf(ctx)
-	if err != nil {
-		return nil, err
 	}
 	payload.Outcome = mutationOutcome(outcome.Replayed)
 	if payload.Conversation, err = r.conversation(ctx, caller, conversation); err != nil || outcome.Run == "" {

@@ -51,19 +51,26 @@ func mutationOutcome(replayed bool) *generated.MutationOutcome {
 	return &outcome
 }
 
+// accepted says who made a mutation that was accepted. One that was refused has
+// refusals to show and no caller.
+func accepted(ctx context.Context, err error) (Caller, []*generated.UserError, error) {
+	refusals, err := userErrors(err)
+	if err != nil || len(refusals) > 0 {
+		return Caller{}, refusals, err
+	}
+	caller, err := callerOf(ctx)
+	return caller, refusals, err
+}
+
 // runPayload says what became of a command to a run.
 func (r root) runPayload(ctx context.Context, client *string, outcome Outcome, err error) (*generated.RunPayload, error) {
-	refusals, err := userErrors(err)
+	caller, refusals, err := accepted(ctx, err)
 	if err != nil {
 		return nil, err
 	}
 	payload := &generated.RunPayload{UserErrors: refusals, ClientMutationID: client}
 	if len(refusals) > 0 {
 		return payload, nil
-	}
-	caller, err := callerOf(ctx)
-	if err != nil {
-		return nil, err
 	}
 	payload.Outcome = mutationOutcome(outcome.Replayed)
 	payload.Run, err = r.run(ctx, caller, outcome.Run)

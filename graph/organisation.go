@@ -248,17 +248,13 @@ func (r mutations) SetStage(ctx context.Context, in generated.SetStageInput) (*g
 }
 
 func (r root) agentPayload(ctx context.Context, name string, change Change, err error, client *string) (*generated.AgentPayload, error) {
-	refusals, err := userErrors(err)
+	caller, refusals, err := accepted(ctx, err)
 	if err != nil {
 		return nil, err
 	}
 	payload := &generated.AgentPayload{UserErrors: refusals, ClientMutationID: client, AwaitsSecondPerson: change.Pending}
 	if len(refusals) > 0 {
 		return payload, nil
-	}
-	caller, err := callerOf(ctx)
-	if err != nil {
-		return nil, err
 	}
 	payload.Outcome = mutationOutcome(change.Replayed)
 	payload.Agent, err = r.agent(ctx, caller, name)
