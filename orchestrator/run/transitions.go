@@ -21,15 +21,20 @@ var transitions = []struct {
 	{[]Status{StatusQueued}, []EventKind{KindLimitReached}, []Status{StatusWaiting}},
 	{[]Status{StatusWaiting}, []EventKind{KindLimitRaised}, []Status{StatusQueued}},
 
-	// Whether a run works or waits follows from what is open.
-	{[]Status{StatusRunning, StatusWaiting}, []EventKind{
-		KindTurnStarted, KindTurnAnswered, KindTurnFailed,
-		KindCallProposed, KindCallJudged, KindCallIntended, KindCallEnded, KindCallUncertain,
-		KindUncertainResolved, KindLateOutcome,
-		KindApprovalRequested, KindApprovalDecided, KindApprovalVoided,
-		KindQuestionAsked, KindQuestionAnswered, KindQuestionVoided,
-		KindSteerAccepted, KindSteerSettled, KindLimitReached, KindLimitRaised, KindVerified,
+	// Whether a run works or waits follows from what is open. First what never
+	// changes it, then what leaves the run with work to do, then what adds
+	// something to wait for or takes work away.
+	{[]Status{StatusRunning}, unmoved, []Status{StatusRunning}},
+	{[]Status{StatusWaiting}, unmoved, []Status{StatusWaiting}},
+	{[]Status{StatusRunning}, []EventKind{KindTurnAnswered, KindCallIntended}, []Status{StatusRunning}},
+	{[]Status{StatusRunning, StatusWaiting}, []EventKind{KindTurnStarted, KindCallProposed, KindApprovalVoided}, []Status{StatusRunning}},
+	{[]Status{StatusRunning}, []EventKind{
+		KindTurnFailed, KindCallJudged, KindCallUncertain, KindApprovalRequested, KindQuestionAsked, KindLimitReached,
 	}, []Status{StatusRunning, StatusWaiting}},
+	{[]Status{StatusWaiting}, []EventKind{KindLimitReached}, []Status{StatusWaiting}},
+	{[]Status{StatusRunning}, []EventKind{KindApprovalDecided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning}},
+	{[]Status{StatusWaiting}, []EventKind{KindApprovalDecided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning, StatusWaiting}},
+	{[]Status{StatusRunning, StatusWaiting}, []EventKind{KindCallEnded, KindUncertainResolved, KindVerified}, []Status{StatusRunning, StatusWaiting}},
 	{[]Status{StatusRunning}, []EventKind{KindEnded}, []Status{StatusCompleted, StatusFailed}},
 	{[]Status{StatusWaiting}, []EventKind{KindEnded}, []Status{StatusPartial, StatusFailed}},
 
@@ -52,6 +57,9 @@ var transitions = []struct {
 	{[]Status{StatusFailed}, late, []Status{StatusFailed}},
 	{[]Status{StatusCancelled}, late, []Status{StatusCancelled}},
 }
+
+// unmoved are the kinds that only say something: what is open stays open.
+var unmoved = []EventKind{KindQuestionAnswered, KindQuestionVoided, KindLateOutcome, KindSteerSettled}
 
 // late is all that may follow the end.
 var late = []EventKind{KindLateOutcome, KindUncertainResolved}

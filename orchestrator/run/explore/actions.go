@@ -40,6 +40,11 @@ func (w *world) timeActions() []action {
 				add("approval runs out", func(w *world) error { w.nowMs = approval.NotAfterMs; return nil })
 			}
 		}
+		for _, question := range w.state.Questions {
+			if question.Status == run.QuestionOpen && question.NotAfterMs > w.nowMs {
+				add("question runs out", func(w *world) error { w.nowMs = question.NotAfterMs; return nil })
+			}
+		}
 	}
 	if w.left.Changes > 0 && w.state.Ended == nil {
 		add("policy changes", func(w *world) error {
@@ -51,6 +56,10 @@ func (w *world) timeActions() []action {
 	}
 	if w.left.Parks > 0 {
 		add("park", func(w *world) error { w.left.Parks--; return w.submit(run.Park{Code: "CRASHES"}, 0) })
+	}
+	if w.state.Parked != nil && w.left.Expiries {
+		// A worker may notice the time just after the run was parked.
+		add("time is noticed", func(w *world) error { return w.submit(run.Fire{}, 0) })
 	}
 	return all
 }
@@ -94,7 +103,7 @@ func (w *world) peopleActions() []action {
 		}
 	}
 	for _, c := range w.state.Calls {
-		if c.AskPerson && (c.Phase == run.CallUncertainOpen || c.Outcome == run.OutcomeUnknown && len(c.Resolutions) == 0) {
+		if c.Phase == run.CallUncertainOpen || c.Outcome == run.OutcomeUnknown && len(c.Resolutions) <= c.Repeats {
 			finding := run.ResolveUncertain{Call: c.CallProposed.Call, By: by, Person: owner, Override: true, Resolution: run.Happened}
 			add("it happened", finding, nil)
 			finding.Resolution = run.NotHappened

@@ -18,11 +18,12 @@ type Scope struct {
 	Steers     int
 	Voids      bool // the steers void open approvals and interrupt the turn in flight
 	Cancels    int
-	Changes    int // of the policy set, while the run lives
-	Duplicates int // outcomes that are reported twice
-	Failures   int // of model requests
-	Unknowns   int // tool outcomes that the worker itself cannot tell
-	Repeats    int // times that a person asks for a repeat
+	Changes    int           // of the policy set, while the run lives
+	Becomes    policy.Answer // what a changed policy says of every call; empty: what it said before
+	Duplicates int           // outcomes that are reported twice
+	Failures   int           // of model requests
+	Unknowns   int           // tool outcomes that the worker itself cannot tell
+	Repeats    int           // times that a person asks for a repeat
 	Parks      int
 	Expiries   bool // approvals and questions may run out
 	Unchecked  int  // completion checks that could not be made

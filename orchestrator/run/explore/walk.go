@@ -41,9 +41,10 @@ func Walk(scope Scope, bound int) (Report, error) {
 			at = len(nodes)
 			known[key] = at
 			nodes = append(nodes, node{world: w, from: from, action: name})
-			if err := w.check(report.Cells); err != nil {
-				return fmt.Errorf("%s: %w\n%s", scope.Name, err, way(nodes, at))
-			}
+		}
+		// Every way to a world has its own journal, so each is checked.
+		if err := w.check(report.Cells); err != nil {
+			return fmt.Errorf("%s: %w\n%s%s", scope.Name, err, way(nodes, from), name)
 		}
 		if from >= 0 {
 			nodes[at].back = append(nodes[at].back, from)

@@ -61,7 +61,7 @@ type hand struct {
 }
 
 func begin(scope Scope) (*world, error) {
-	w := &world{scope: scope, left: scope, nowMs: startMs, policy: "p1", owner: -1, attempts: map[int]int{}, gates: map[string]string{}}
+	w := &world{scope: scope, left: scope, nowMs: startMs, policy: firstPolicy, owner: -1, attempts: map[int]int{}, gates: map[string]string{}}
 	w.gates[run.ConfigGate("acme")] = w.rules().Revision()
 	w.state = &run.State{ID: "run"}
 	if err := w.submit(scope.start(), 0); err != nil {
