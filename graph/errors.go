@@ -21,6 +21,7 @@ import (
 const (
 	codeUnauthenticated = "UNAUTHENTICATED"
 	codeNotFound        = "NOT_FOUND"
+	codeNotCleared      = "NOT_CLEARED"
 	codeBadRequest      = "BAD_REQUEST"
 	codeOverLimit       = "OVER_LIMIT"
 	codeCursorInvalid   = "CURSOR_INVALID"
@@ -42,6 +43,7 @@ func (f *fault) Error() string { return f.message }
 var (
 	errUnauthenticated = &fault{code: codeUnauthenticated, message: "Send a valid bearer token."}
 	errNotFound        = &fault{code: codeNotFound, message: "There is no such thing, or none that you may know of."}
+	errNotCleared      = &fault{code: codeNotCleared, message: "The journal names labels that you are not cleared for; ask for the export as somebody who is."}
 	errCursor          = &fault{code: codeCursorInvalid, message: "The cursor is not one of this list; begin without one."}
 	errTooBusy         = &fault{code: codeTooBusy, message: "The run is too busy; send the command again with the same commandId.", extra: map[string]any{"retryable": true}}
 	errInternal        = &fault{code: codeInternal, message: "Something went wrong inside Gantry; the log says more."}

@@ -3,12 +3,14 @@ package graph
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"gantry.dev/graph/generated"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
+	"gantry.dev/orchestrator/run/account"
 )
 
 // Events lists the events of a run.
@@ -78,6 +80,55 @@ func (r queries) Audit(ctx context.Context, id string) (*generated.Audit, error)
 			At: at(record.AtMs), Previous: maybe(record.Prev), Digest: record.Digest, Event: events[i].Event})
 	}
 	return out, nil
+}
+
+// Export writes the journal as it stands. It cannot be redacted and still be
+// checked, so whoever may not know all its labels does not get it.
+func (r runs) Export(ctx context.Context, obj *generated.Run) (string, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return "", err
+	}
+	parts, err := readID(obj.ID, caller.Principal.Organisation, runNode, 1)
+	if err != nil {
+		return "", err
+	}
+	records, err := r.config.Runs.Events(ctx, caller, parts[0], 0)
+	if err != nil {
+		return "", err
+	}
+	for _, record := range records {
+		var body any
+		if err := json.Unmarshal(record.Body, &body); err != nil {
+			return "", err
+		}
+		if !caller.mayKnow("", body) {
+			return "", errNotCleared
+		}
+	}
+	var out strings.Builder
+	err = account.Export(&out, records)
+	return out.String(), err
+}
+
+// mayKnow reports whether the caller is cleared for every label in a value.
+func (c Caller) mayKnow(field string, value any) bool {
+	switch value := value.(type) {
+	case []any:
+		return !slices.ContainsFunc(value, func(part any) bool {
+			if label, ok := part.(string); ok && labelFields[field] {
+				return !c.Principal.Clearance.Has(policy.Label(label))
+			}
+			return !c.mayKnow("", part)
+		})
+	case map[string]any:
+		for name, part := range value {
+			if !c.mayKnow(name, part) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // events maps records for a caller, opening all their texts at once.

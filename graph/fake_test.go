@@ -129,7 +129,7 @@ func (w *world) Operation(context.Context, graph.Caller, string, string, []byte)
 
 type live struct{ *world }
 
-func (w live) Run(ctx context.Context, _ string, after uint64) (<-chan run.Record, error) {
+func (w live) Run(ctx context.Context, _, _ string, after uint64) (<-chan run.Record, error) {
 	if w.live != nil {
 		return w.live, nil
 	}
@@ -141,7 +141,7 @@ func (w live) Run(ctx context.Context, _ string, after uint64) (<-chan run.Recor
 	return out, nil
 }
 
-func (w live) Conversation(context.Context, string, uint64) (<-chan engine.Entry, error) {
+func (w live) Conversation(context.Context, string, string, uint64) (<-chan engine.Entry, error) {
 	return nil, engine.ErrNotFound
 }
 func (w live) Inbox(context.Context, string) (<-chan struct{}, error) {

@@ -273,7 +273,7 @@ func complexity(set ast.SelectionSet, variables map[string]any, limit int) int {
 		switch s := selection.(type) {
 		case *ast.Field:
 			inner := complexity(s.SelectionSet, variables, limit)
-			cost += 1 + inner*items(s, variables)
+			cost += weight(s) + inner*items(s, variables)
 		case *ast.InlineFragment:
 			cost += complexity(s.SelectionSet, variables, limit)
 		case *ast.FragmentSpread:
@@ -286,6 +286,19 @@ func complexity(set ast.SelectionSet, variables map[string]any, limit int) int {
 		}
 	}
 	return cost
+}
+
+// weights are the fields that cost more than one: they answer with a whole
+// journal.
+var weights = map[string]int{"Run.export": 500, "Query.audit": 500}
+
+func weight(field *ast.Field) int {
+	if field.ObjectDefinition != nil {
+		if heavy, known := weights[field.ObjectDefinition.Name+"."+field.Name]; known {
+			return heavy
+		}
+	}
+	return 1
 }
 
 func items(field *ast.Field, variables map[string]any) int {

@@ -198,9 +198,9 @@ type Delta struct {
 // have checked who may listen.
 type Live interface {
 	// Run tells the records after a number, without gap or repeat.
-	Run(ctx context.Context, runID string, after uint64) (<-chan run.Record, error)
+	Run(ctx context.Context, organisation, runID string, after uint64) (<-chan run.Record, error)
 	// Conversation tells the entries after a number, without gap or repeat.
-	Conversation(ctx context.Context, conversationID string, after uint64) (<-chan engine.Entry, error)
+	Conversation(ctx context.Context, organisation, conversationID string, after uint64) (<-chan engine.Entry, error)
 	// Inbox tells that something of the organisation's inbox changed.
 	Inbox(ctx context.Context, organisation string) (<-chan struct{}, error)
 	// TurnText tells the pieces of the turn in flight; none is repeated.

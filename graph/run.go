@@ -10,6 +10,7 @@ import (
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
+	"gantry.dev/orchestrator/run/account"
 )
 
 // Run returns one run.
@@ -288,3 +289,50 @@ func (v *viewer) end(s *run.State) *generated.End {
 	}
 	return out
 }
+
+// Explanation answers the six questions about a run.
+func (r runs) Explanation(ctx context.Context, obj *generated.Run) (*generated.Explanation, error) {
+	v, state, err := r.shown(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
+	answers := each(account.Explain(state, v.read), explained)
+	if len(answers) != 6 {
+		return nil, errors.New("an explanation without its six answers")
+	}
+	return &generated.Explanation{Asked: answers[0], Turns: answers[1], Calls: answers[2],
+		Interventions: answers[3], Results: answers[4], Stop: answers[5]}, nil
+}
+
+// TurnExplanation says what the model saw in one turn.
+func (r runs) TurnExplanation(ctx context.Context, obj *generated.Run, turn int) (*generated.Explained, error) {
+	v, state, err := r.shown(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
+	answer, found := account.Turn(state, turn, v.read)
+	if !found {
+		return nil, nil
+	}
+	return explained(answer), nil
+}
+
+// shown opens the run of an edge for the caller.
+func (r runs) shown(ctx context.Context, obj *generated.Run) (*viewer, *run.State, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	parts, err := readID(obj.ID, caller.Principal.Organisation, runNode, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.open(ctx, caller, parts[0])
+}
+
+func explained(answer account.Answer) *generated.Explained {
+	return &generated.Explained{Question: answer.Question, Lines: append([]string{}, answer.Lines...)}
+}
+
+// read is a text for a sentence about a run.
+func (v *viewer) read(text run.Text) string { return v.text(text).Display }

@@ -144,7 +144,7 @@ func (r subscriptions) RunEvents(ctx context.Context, id string, after *string) 
 	if from > state.Version {
 		return nil, errCursor
 	}
-	source, err := r.config.Live.Run(ctx, runID, from)
+	source, err := r.config.Live.Run(ctx, w.caller.Principal.Organisation, runID, from)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (r subscriptions) ConversationEvents(ctx context.Context, id string, after 
 	if err != nil {
 		return nil, err
 	}
-	source, err := r.config.Live.Conversation(ctx, parts[0], from)
+	source, err := r.config.Live.Conversation(ctx, w.caller.Principal.Organisation, parts[0], from)
 	if err != nil {
 		return nil, err
 	}

@@ -82,6 +82,9 @@ type QueryResolver interface {
 	Audit(ctx context.Context, run string) (*Audit, error)
 }
 type RunResolver interface {
+	Explanation(ctx context.Context, obj *Run) (*Explanation, error)
+	TurnExplanation(ctx context.Context, obj *Run, turn int) (*Explained, error)
+	Export(ctx context.Context, obj *Run) (string, error)
 	Events(ctx context.Context, obj *Run, first int, after *string) (*RunEventConnection, error)
 }
 type SubscriptionResolver interface {
@@ -711,6 +714,20 @@ type Run implements Node {
   startedAt: Time!
   "When it ended; null while it goes on."
   endedAt: Time
+  "What the journal answers to the six questions that everybody asks about a run."
+  explanation: Explanation!
+  "What the model saw in one turn, and what it answered; null where there is no such turn."
+  turnExplanation(
+    "The turn's number, from 1."
+    turn: Int!
+  ): Explained
+  """
+  The journal as JSON lines, as ` + "`" + `gantry verify` + "`" + ` checks them: exact, so nothing
+  is left out for the viewer. Texts are not in it, only commitments to them. A
+  viewer who is not cleared for every label that it names gets the error
+  ` + "`" + `NOT_CLEARED` + "`" + `.
+  """
+  export: String!
   "The events of the run, oldest first. Cursors are those of ` + "`" + `runEvents` + "`" + `."
   events(
     "How many, 100 at most."
@@ -718,6 +735,30 @@ type Run implements Node {
     "Cursor to go on after."
     after: Cursor
   ): RunEventConnection!
+}
+
+"A run in words, from its journal alone, with texts redacted for the viewer."
+type Explanation {
+  "What was asked?"
+  asked: Explained!
+  "Which turns happened?"
+  turns: Explained!
+  "Which calls were proposed, and which ran?"
+  calls: Explained!
+  "Which policies and people intervened?"
+  interventions: Explained!
+  "What came back?"
+  results: Explained!
+  "Why did it stop?"
+  stop: Explained!
+}
+
+"One question about a run and its answer."
+type Explained {
+  "The question, in words."
+  question: String!
+  "The answer, one fact a line. Characters that are not seen are written as ` + "`" + `\\u{...}` + "`" + `."
+  lines: [String!]!
 }
 
 "The immutable inputs of a run: ids and digests of everything that the model may see or ask for."
@@ -2227,6 +2268,34 @@ func (ec *executionContext) childFields_EntryEdge(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type EntryEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_Explained(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "question":
+		return ec.fieldContext_Explained_question(ctx, field)
+	case "lines":
+		return ec.fieldContext_Explained_lines(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Explained", field.Name)
+}
+
+func (ec *executionContext) childFields_Explanation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "asked":
+		return ec.fieldContext_Explanation_asked(ctx, field)
+	case "turns":
+		return ec.fieldContext_Explanation_turns(ctx, field)
+	case "calls":
+		return ec.fieldContext_Explanation_calls(ctx, field)
+	case "interventions":
+		return ec.fieldContext_Explanation_interventions(ctx, field)
+	case "results":
+		return ec.fieldContext_Explanation_results(ctx, field)
+	case "stop":
+		return ec.fieldContext_Explanation_stop(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Explanation", field.Name)
+}
+
 func (ec *executionContext) childFields_Finding(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "by":
@@ -2417,6 +2486,12 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_startedAt(ctx, field)
 	case "endedAt":
 		return ec.fieldContext_Run_endedAt(ctx, field)
+	case "explanation":
+		return ec.fieldContext_Run_explanation(ctx, field)
+	case "turnExplanation":
+		return ec.fieldContext_Run_turnExplanation(ctx, field)
+	case "export":
+		return ec.fieldContext_Run_export(ctx, field)
 	case "events":
 		return ec.fieldContext_Run_events(ctx, field)
 	}
@@ -3306,6 +3381,20 @@ func (ec *executionContext) field_Run_events_args(ctx context.Context, rawArgs m
 		return nil, err
 	}
 	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Run_turnExplanation_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "turn",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["turn"] = arg0
 	return args, nil
 }
 
@@ -6947,6 +7036,244 @@ func (ec *executionContext) fieldContext_EntryEdge_node(_ context.Context, field
 	return fc, nil
 }
 
+func (ec *executionContext) _Explained_question(ctx context.Context, field graphql.CollectedField, obj *Explained) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Explained_question(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Question, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Explained_question(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Explained", field, false, false, "String")
+}
+
+func (ec *executionContext) _Explained_lines(ctx context.Context, field graphql.CollectedField, obj *Explained) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Explained_lines(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Lines, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Explained_lines(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Explained", field, false, false, "String")
+}
+
+func (ec *executionContext) _Explanation_asked(ctx context.Context, field graphql.CollectedField, obj *Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Explanation_asked(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Asked, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Explained) graphql.Marshaler {
+			return ec.marshalNExplained2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐExplained(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Explanation_asked(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Explanation",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Explained(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Explanation_turns(ctx context.Context, field graphql.CollectedField, obj *Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Explanation_turns(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Turns, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Explained) graphql.Marshaler {
+			return ec.marshalNExplained2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐExplained(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Explanation_turns(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Explanation",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Explained(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Explanation_calls(ctx context.Context, field graphql.CollectedField, obj *Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Explanation_calls(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Calls, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Explained) graphql.Marshaler {
+			return ec.marshalNExplained2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐExplained(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Explanation_calls(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Explanation",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Explained(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Explanation_interventions(ctx context.Context, field graphql.CollectedField, obj *Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Explanation_interventions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Interventions, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Explained) graphql.Marshaler {
+			return ec.marshalNExplained2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐExplained(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Explanation_interventions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Explanation",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Explained(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Explanation_results(ctx context.Context, field graphql.CollectedField, obj *Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Explanation_results(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Results, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Explained) graphql.Marshaler {
+			return ec.marshalNExplained2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐExplained(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Explanation_results(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Explanation",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Explained(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Explanation_stop(ctx context.Context, field graphql.CollectedField, obj *Explanation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Explanation_stop(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Stop, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Explained) graphql.Marshaler {
+			return ec.marshalNExplained2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐExplained(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Explanation_stop(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Explanation",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Explained(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Finding_by(ctx context.Context, field graphql.CollectedField, obj *Finding) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9937,6 +10264,105 @@ func (ec *executionContext) _Run_endedAt(ctx context.Context, field graphql.Coll
 }
 func (ec *executionContext) fieldContext_Run_endedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Run", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Run_explanation(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_explanation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().Explanation(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Explanation) graphql.Marshaler {
+			return ec.marshalNExplanation2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐExplanation(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_explanation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Explanation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Run_turnExplanation(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_turnExplanation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Run().TurnExplanation(ctx, obj, fc.Args["turn"].(int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Explained) graphql.Marshaler {
+			return ec.marshalOExplained2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐExplained(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_turnExplanation(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Explained(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Run_turnExplanation_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Run_export(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_export(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().Export(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_export(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Run", field, true, true, "String")
 }
 
 func (ec *executionContext) _Run_events(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
@@ -16162,6 +16588,102 @@ func (ec *executionContext) _EntryEdge(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var explainedImplementors = []string{"Explained"}
+
+func (ec *executionContext) _Explained(ctx context.Context, sel ast.SelectionSet, obj *Explained) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, explainedImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Explained")
+		case "question":
+			out.Values[i] = ec._Explained_question(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lines":
+			out.Values[i] = ec._Explained_lines(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var explanationImplementors = []string{"Explanation"}
+
+func (ec *executionContext) _Explanation(ctx context.Context, sel ast.SelectionSet, obj *Explanation) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, explanationImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Explanation")
+		case "asked":
+			out.Values[i] = ec._Explanation_asked(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "turns":
+			out.Values[i] = ec._Explanation_turns(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "calls":
+			out.Values[i] = ec._Explanation_calls(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "interventions":
+			out.Values[i] = ec._Explanation_interventions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "results":
+			out.Values[i] = ec._Explanation_results(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stop":
+			out.Values[i] = ec._Explanation_stop(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var findingImplementors = []string{"Finding"}
 
 func (ec *executionContext) _Finding(ctx context.Context, sel ast.SelectionSet, obj *Finding) graphql.Marshaler {
@@ -17015,6 +17537,24 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "explanation":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Run_explanation(ctx, field, obj)
+				})
+		case "turnExplanation":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Run_turnExplanation(ctx, field, obj)
+				})
+		case "export":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Run_export(ctx, field, obj)
+				})
 		case "events":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -19031,6 +19571,22 @@ func (ec *executionContext) marshalNEntryKind2gantryᚗdevᚋgraphᚋgenerated�
 	return v
 }
 
+func (ec *executionContext) marshalNExplained2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐExplained(ctx context.Context, sel ast.SelectionSet, v *Explained) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Explained!")
+		return graphql.Null
+	}
+	return ec._Explained(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNExplanation2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐExplanation(ctx context.Context, sel ast.SelectionSet, v *Explanation) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Explanation!")
+		return graphql.Null
+	}
+	return ec._Explanation(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNFinding2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐFindingᚄ(ctx context.Context, sel ast.SelectionSet, v []*Finding) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -20211,6 +20767,13 @@ func (ec *executionContext) marshalOEnd2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐEn
 		return graphql.Null
 	}
 	return ec._End(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOExplained2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐExplained(ctx context.Context, sel ast.SelectionSet, v *Explained) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Explained(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOID2ᚖstring(ctx context.Context, v any) (*string, error) {

@@ -418,6 +418,30 @@ type EntryEdge struct {
 	Node *Entry `json:"node"`
 }
 
+// One question about a run and its answer.
+type Explained struct {
+	// The question, in words.
+	Question string `json:"question"`
+	// The answer, one fact a line. Characters that are not seen are written as `\u{...}`.
+	Lines []string `json:"lines"`
+}
+
+// A run in words, from its journal alone, with texts redacted for the viewer.
+type Explanation struct {
+	// What was asked?
+	Asked *Explained `json:"asked"`
+	// Which turns happened?
+	Turns *Explained `json:"turns"`
+	// Which calls were proposed, and which ran?
+	Calls *Explained `json:"calls"`
+	// Which policies and people intervened?
+	Interventions *Explained `json:"interventions"`
+	// What came back?
+	Results *Explained `json:"results"`
+	// Why did it stop?
+	Stop *Explained `json:"stop"`
+}
+
 // A person's finding on an uncertain call, with the evidence.
 type Finding struct {
 	// Who found it.
@@ -662,6 +686,15 @@ type Run struct {
 	StartedAt time.Time `json:"startedAt"`
 	// When it ended; null while it goes on.
 	EndedAt *time.Time `json:"endedAt,omitempty"`
+	// What the journal answers to the six questions that everybody asks about a run.
+	Explanation *Explanation `json:"explanation"`
+	// What the model saw in one turn, and what it answered; null where there is no such turn.
+	TurnExplanation *Explained `json:"turnExplanation,omitempty"`
+	// The journal as JSON lines, as `gantry verify` checks them: exact, so nothing
+	// is left out for the viewer. Texts are not in it, only commitments to them. A
+	// viewer who is not cleared for every label that it names gets the error
+	// `NOT_CLEARED`.
+	Export string `json:"export"`
 	// The events of the run, oldest first. Cursors are those of `runEvents`.
 	Events *RunEventConnection `json:"events"`
 }
