@@ -20,7 +20,11 @@ type world struct {
 }
 
 // fixedRules hold every tool named "held" for olga, and permit the rest.
-type fixedRules struct{ policy, tool string }
+type fixedRules struct {
+	policy, tool string
+	revoked      bool   // the agent may do nothing with "held" any more
+	retired      string // person who may not decide any more
+}
 
 func (r *fixedRules) Revision() string       { return "config" + r.policy + r.tool }
 func (r *fixedRules) PolicyRevision() string { return r.policy }
@@ -43,10 +47,16 @@ func (r *fixedRules) Tool(name string) (policy.ToolFacts, bool) {
 	}
 	return facts, name != "unknown"
 }
-func (r *fixedRules) Ceiling(string, string) policy.Authority { return authority(r.tool) }
+func (r *fixedRules) Ceiling(string, string) policy.Authority {
+	ceiling := authority(r.tool)
+	if r.revoked {
+		delete(ceiling.Tools, "held")
+	}
+	return ceiling
+}
 func (r *fixedRules) Entitled(approvers []policy.Approver, person policy.Principal, chain []string) error {
 	for _, a := range approvers {
-		if a.Principal == person.ID && person.ID != chain[0] {
+		if a.Principal == person.ID && person.ID != chain[0] && person.ID != r.retired {
 			return nil
 		}
 	}
@@ -129,6 +139,8 @@ func (w *world) attempt(call int) {
 	require.Equal(w.t, run.CallInFlight, w.s.Call(call).Phase)
 	w.do(run.ReportCall{Call: call, Intent: w.s.Call(call).Intent, Outcome: run.OutcomeOK, Result: &run.Text{ID: fmt.Sprint("result", call)}, Fingerprint: fmt.Sprint(call)})
 }
+
+func (w *world) pending() []run.Effect { return run.Pending(w.s, w.nowMs) }
 
 func (w *world) outcomes() []run.Outcome {
 	var list []run.Outcome

@@ -30,12 +30,16 @@ type Env struct {
 	Rules Rules
 }
 
-// Decision is what an accepted command does, all in one write.
+// Decision is what an accepted command does, all in one write. Unmet, where it
+// is set, is what the caller is told once that write stands: the wish itself
+// was not met, and the events say what happened instead. Such a command is not
+// remembered as accepted; a repeat is decided anew.
 type Decision struct {
 	Events []Event
 	Guards []Guard
 	Gates  []GateChange
 	Budget []BudgetMove
+	Unmet  *Refusal
 }
 
 // ConfigGate names the gate that holds an organisation's configuration digest.

@@ -20,11 +20,11 @@ func (d *decider) decideApproval(c DecideApproval) *Refusal {
 	}
 	switch {
 	case approval.Status != ApprovalOpen:
-		return refuse("ALREADY_DECIDED", "The approval is "+string(approval.Status)+d.decidedBy(approval)+".")
+		return d.decided(approval)
 	case approval.Digest != c.Digest:
 		return refuse("DIGEST_MISMATCH", "You saw another call than the one that waits; read it again.")
 	case approval.NotAfterMs <= d.env.NowMs:
-		return refuse("APPROVAL_EXPIRED", "The approval expired; the call will not happen.")
+		return refuseExpired()
 	}
 	for _, earlier := range approval.Decisions {
 		if earlier.By.Principal == c.By.Principal {
@@ -33,6 +33,7 @@ func (d *decider) decideApproval(c DecideApproval) *Refusal {
 	}
 	if cause, stale := d.stale(approval); stale && c.Granted {
 		d.emit(ApprovalVoided{Approval: c.Approval, Cause: cause})
+		d.Unmet = refuseStale(cause)
 		return nil
 	}
 	complete := !c.Granted || d.enough(approval, append(approval.grants(), c.Person))
@@ -83,7 +84,27 @@ func (d *decider) enough(approval *Approval, people []policy.Principal) bool {
 	return len(groups) > 0
 }
 
-// stale reports whether what was asked is no longer what would happen.
+// decided refuses a word on an approval that takes none any more.
+func (d *decider) decided(approval *Approval) *Refusal {
+	switch approval.Cause {
+	case VoidExpired:
+		return refuseExpired()
+	case VoidPolicyChanged, VoidToolChanged, VoidNotEntitled:
+		return refuseStale(approval.Cause)
+	}
+	return refuse("ALREADY_DECIDED", "The approval is "+string(approval.Status)+d.decidedBy(approval)+".")
+}
+
+func refuseExpired() *Refusal {
+	return refuse("APPROVAL_EXPIRED", "The approval expired; the call will not happen.")
+}
+
+func refuseStale(cause Void) *Refusal {
+	return refuse("APPROVAL_STALE", "What you saw no longer holds ("+string(cause)+"): nothing was done, and the call is judged anew.")
+}
+
+// stale reports whether what was asked is no longer what would happen: the
+// tool, the policies or what the agent may do here have changed.
 func (d *decider) stale(approval *Approval) (Void, bool) {
 	call := d.s.Call(approval.Call)
 	tool, known := d.env.Rules.Tool(call.Tool)
@@ -91,6 +112,10 @@ func (d *decider) stale(approval *Approval) (Void, bool) {
 	case !known || tool.Revision != call.Revision:
 		return VoidToolChanged, true
 	case approval.Policy != d.env.Rules.PolicyRevision():
+		return VoidPolicyChanged, true
+	}
+	ceiling := d.env.Rules.Ceiling(d.s.Started.Agent.Name, d.s.Started.Subject.ID)
+	if policy.Meet(d.s.Authority, ceiling).AllowsTool(call.Tool, call.Revision, tool.Impact) != nil {
 		return VoidPolicyChanged, true
 	}
 	return "", false
