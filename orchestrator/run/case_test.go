@@ -327,3 +327,24 @@ func TestAFlippedRecordBreaksTheChain(t *testing.T) {
 	unknown.Digest = run.Chain(unknown)
 	require.ErrorIs(t, run.Replay(w.s, []run.Record{unknown}), run.ErrUnknownRecord)
 }
+
+// A list of no values allows nothing; written as it stands it would be read as
+// no list, which allows everything.
+func TestAnAuthorityThatAllowsNothingIsReadAsNothing(t *testing.T) {
+	var none []string
+	given := authority("t1")
+	grant := given.Tools["free"]
+	grant.Constraints = []policy.Constraint{{Path: "/to", Enum: &none}}
+	given.Tools["free"] = grant
+	given.Turns, given.MicroUSD = 3, -5
+	w := begin(t)
+	started := w.s.Started
+	started.Authority, started.Accounts = given, []string{"acme"}
+	w.s, w.last = &run.State{ID: "r1"}, run.Record{}
+	decision := w.do(run.Start{Started: started})
+	require.NotContains(t, w.s.Authority.Tools, "free")
+	require.Zero(t, w.s.Budget.Limit.MicroUSD)
+	for _, move := range decision.Budget {
+		require.False(t, move.Reserve.MicroUSD < 0, "a start takes nothing out of an account")
+	}
+}

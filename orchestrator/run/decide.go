@@ -121,7 +121,9 @@ func decideStart(s *State, c Start, env Env) (Decision, *Refusal) {
 	if s.Version != 0 {
 		return Decision{}, refuse("RUN_EXISTS", "The run was started before.")
 	}
+	// Only the normal form means the same after it was written and read.
 	e := c.Started
+	e.Authority = e.Authority.Normal()
 	ceiling := env.Rules.Ceiling(e.Agent.Name, e.Subject.ID)
 	switch {
 	case !e.Authority.Below(ceiling):
