@@ -25,6 +25,7 @@ func Apply(s *State, event Event) error {
 	s.Version++
 	for _, text := range event.Texts() {
 		s.Marking = s.Marking.Join(text.Marking)
+		s.texts = append(s.texts, text)
 	}
 	s.Status = s.derive()
 	if !allowed(from, event.Kind(), s.Status) {

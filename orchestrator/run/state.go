@@ -34,7 +34,22 @@ type State struct {
 	Begun      map[string]int // calls by tool that had an intent
 	repeats    map[string]int // equal calls with equal results
 	openSteers int
-	firstOpen  int // index in Calls of the first call that may not have ended
+	firstOpen  int    // index in Calls of the first call that may not have ended
+	texts      []Text // of every event, in the journal's order
+}
+
+// Texts returns every text that the run's events bear, each once, in the order
+// in which they entered the run.
+func (s *State) Texts() []Text {
+	seen := make(map[string]bool, len(s.texts))
+	texts := make([]Text, 0, len(s.texts))
+	for _, text := range s.texts {
+		if !seen[text.ID] {
+			seen[text.ID] = true
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
 // TurnPhase is where a turn stands.
