@@ -47,6 +47,7 @@ var layers = map[string][]string{
 	"deploy/sample":                    {},
 	"cmd/gantry":                       anything,
 	"cmd/gantry/cli":                   anything,
+	"cmd/gantry/client":                {},
 	"cmd/gantry/wire":                  anything,
 	"cmd/gantry/ledger":                {},
 }

@@ -1,0 +1,156 @@
+package client
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// Approver is who may decide: a principal or a role.
+type Approver struct {
+	Principal *Actor `json:"principal"`
+	Role      string `json:"role"`
+	Why       string `json:"why"`
+}
+
+// String names the approver and why they are asked.
+func (a Approver) String() string {
+	name := a.Role
+	if a.Principal != nil {
+		name = a.Principal.Principal
+	}
+	return name + " (" + a.Why + ")"
+}
+
+// Approval is a request for people's decision on one exact call.
+type Approval struct {
+	ID          string     `json:"id"` // global
+	Status      string     `json:"status"`
+	Digest      string     `json:"digest"` // what it binds
+	Run         string     `json:"run"`    // global id
+	Call        int        `json:"call"`
+	Tool        string     `json:"tool"`
+	Operation   string     `json:"operation"`
+	Resource    string     `json:"resource"`
+	Arguments   Text       `json:"arguments"` // canonical JSON
+	Consequence string     `json:"consequence"`
+	Impact      string     `json:"impact"`
+	CostBound   int64      `json:"costBound,string"` // micro-dollars
+	EffectClass string     `json:"effectClass"`
+	Guarantee   string     `json:"guarantee"`
+	Requester   Actor      `json:"requester"`
+	Subject     Actor      `json:"subject"`
+	Integrity   string     `json:"integrity"`
+	Reasons     []Reason   `json:"reasons"`
+	Approvers   []Approver `json:"approvers"`
+	Quorum      int        `json:"quorum"`
+	ExpiresAt   time.Time  `json:"expiresAt"`
+}
+
+// Question is the model's question to a person.
+type Question struct {
+	ID        string     `json:"id"` // global
+	Status    string     `json:"status"`
+	Run       string     `json:"run"` // global id
+	Call      int        `json:"call"`
+	Question  Text       `json:"question"` // arguments of the asking call, canonical JSON
+	To        []Approver `json:"to"`
+	ExpiresAt time.Time  `json:"expiresAt"`
+}
+
+// Item is one thing that waits for the viewer. Of Approval, Question, Limit,
+// Uncertain and Parked the one of its kind is there.
+type Item struct {
+	ID        string     `json:"id"`   // within the organisation
+	Kind      string     `json:"kind"` // APPROVAL, QUESTION, LIMIT, UNCERTAIN or PARKED
+	Since     time.Time  `json:"since"`
+	ExpiresAt *time.Time `json:"expiresAt"`
+	Run       Run        `json:"run"`
+	Approval  *Approval  `json:"approval"`
+	Question  *Question  `json:"question"`
+	Limit     *Limit     `json:"limit"`
+	Uncertain []Call     `json:"uncertain"`
+	Parked    *Parked    `json:"parked"`
+}
+
+const (
+	approvalFields = ` fragment A on Approval{id status digest run call tool operation resource arguments{...T} consequence impact costBound
+ effectClass guarantee requester{...P} subject{...P} integrity reasons{policy text} approvers{...W} quorum expiresAt}`
+	questionFields = ` fragment Q on Question{id status run call question{...T} to{...W} expiresAt}`
+	itemFields     = `{id kind since expiresAt run{...R} approval{...A} question{...Q} limit{limit detail approvers{...W}}
+ uncertain{...C} parked{code detail}}}` + runFields + callFields + approvalFields + questionFields
+
+	inboxDocument        = `{inbox` + itemFields
+	inboxChangedDocument = `subscription{inboxChanged` + itemFields
+	decideDocument       = `mutation($input:DecideApprovalInput!){done:decideApproval(input:$input)` + payload
+	answerDocument       = `mutation($input:AnswerQuestionInput!){done:answerQuestion(input:$input)` + payload
+)
+
+// Inbox reads what waits for the viewer. Errors: *Error.
+func (c *Client) Inbox(ctx context.Context) ([]Item, error) {
+	var got struct{ Inbox []Item }
+	err := c.Ask(ctx, inboxDocument, nil, &got)
+	return got.Inbox, err
+}
+
+// InboxChanges visits the inbox, whole, at once and whenever it changed, until
+// visit wants no more. Errors: *Error, those of visit and of the context.
+func (c *Client) InboxChanges(ctx context.Context, visit func(items []Item) (more bool, err error)) error {
+	type told struct{ InboxChanged []Item }
+	return follow(ctx, c, inboxChangedDocument, map[string]any{}, "", func(got told) (string, bool, error) {
+		more, err := visit(got.InboxChanged)
+		return "", more, err
+	})
+}
+
+// Approval finds an open approval in the viewer's inbox by its global id or its
+// id within the organisation. Errors: *Error with NOT_FOUND.
+func (c *Client) Approval(ctx context.Context, id string) (Approval, error) {
+	items, err := c.Inbox(ctx)
+	if err != nil {
+		return Approval{}, err
+	}
+	for _, item := range items {
+		if a := item.Approval; a != nil && (item.ID == id || a.ID == id) {
+			return *a, nil
+		}
+	}
+	return Approval{}, notInInbox("approval", id)
+}
+
+// Question finds an open question in the viewer's inbox by its global id or its
+// id within the organisation. Errors: *Error with NOT_FOUND.
+func (c *Client) Question(ctx context.Context, id string) (Question, error) {
+	items, err := c.Inbox(ctx)
+	if err != nil {
+		return Question{}, err
+	}
+	for _, item := range items {
+		if q := item.Question; q != nil && (item.ID == id || q.ID == id) {
+			return *q, nil
+		}
+	}
+	return Question{}, notInInbox("question", id)
+}
+
+func notInInbox(noun, id string) error {
+	return &Error{Code: "NOT_FOUND", Message: "Your inbox holds no " + noun + " " + strings.TrimSpace(id) + "; see what it holds with the inbox command."}
+}
+
+// Decide decides the exact call that the approval shows. Reason may be empty.
+// Errors: *Error.
+func (c *Client) Decide(ctx context.Context, approval Approval, grant bool, reason string) (Run, error) {
+	input := map[string]any{"id": approval.ID, "digest": approval.Digest, "decision": "DENY"}
+	if grant {
+		input["decision"] = "APPROVE"
+	}
+	if reason != "" {
+		input["reason"] = reason
+	}
+	return c.changeRun(ctx, decideDocument, input)
+}
+
+// Answer answers a question. Errors: *Error.
+func (c *Client) Answer(ctx context.Context, question Question, text string) (Run, error) {
+	return c.changeRun(ctx, answerDocument, map[string]any{"id": question.ID, "answer": text})
+}

@@ -1,0 +1,267 @@
+package client
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// Text is a text as the viewer may see it.
+type Text struct {
+	Value    string     `json:"value"`   // "[redacted]" where it is withheld
+	Display  string     `json:"display"` // the same with characters that are not seen written as \u{...}
+	Withheld []Withheld `json:"withheld,omitempty"`
+}
+
+// Withheld is why a text is not shown.
+type Withheld struct {
+	Reason string `json:"reason"` // NOT_CLEARED or ERASED
+}
+
+// Actor is somebody or something that acts.
+type Actor struct {
+	Principal string `json:"principal"` // id
+	Name      string `json:"name"`
+}
+
+// Amount is money in micro-dollars and model tokens.
+type Amount struct {
+	MicroUSD int64 `json:"money,string"`
+	Tokens   int64 `json:"tokens,string"`
+}
+
+// Budget is what a run may spend, has reserved and has settled.
+type Budget struct {
+	Limit    Amount `json:"limit"`
+	Reserved Amount `json:"reserved"`
+	Settled  Amount `json:"settled"`
+	Unknown  Amount `json:"unknown"`
+}
+
+// End is how a run ended.
+type End struct {
+	Status string `json:"status"`
+	Reason string `json:"reason"`
+	Code   string `json:"code"`
+	Result *Text  `json:"result"`
+}
+
+// Limit is a limit that waits for a person.
+type Limit struct {
+	Limit     string     `json:"limit"` // what ran out, for example TURNS
+	Detail    string     `json:"detail"`
+	Approvers []Approver `json:"approvers"`
+}
+
+// Parked is why an operator must look.
+type Parked struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// Run is a run in short. All but its events is as of Version.
+type Run struct {
+	ID         string     `json:"id"` // global
+	Status     string     `json:"status"`
+	WaitingFor []string   `json:"waitingFor"`
+	Agent      string     `json:"agent"`
+	Goal       Text       `json:"goal"`
+	Subject    Actor      `json:"subject"`
+	Budget     Budget     `json:"budget"`
+	Limit      *Limit     `json:"limit"`
+	Parked     *Parked    `json:"parked"`
+	End        *End       `json:"end"`
+	Version    int64      `json:"version,string"` // records in its journal
+	StartedAt  time.Time  `json:"startedAt"`
+	EndedAt    *time.Time `json:"endedAt"`
+
+	// Only Run reads what follows.
+	Turns     []Turn     `json:"turns,omitempty"`
+	Calls     []Call     `json:"calls,omitempty"`
+	Approvals []Approval `json:"approvals,omitempty"`
+	Questions []Question `json:"questions,omitempty"`
+}
+
+// Ended reports whether nothing more begins.
+func (r Run) Ended() bool { return r.End != nil }
+
+// Waits reports whether only a person can bring the run on.
+func (r Run) Waits() bool {
+	for _, reason := range r.WaitingFor {
+		if reason != "RETRY" {
+			return true
+		}
+	}
+	return false
+}
+
+// Turn is one model request and its answer.
+type Turn struct {
+	Number int    `json:"number"` // from 1
+	Phase  string `json:"phase"`
+	Model  string `json:"model"`
+	Class  string `json:"class"` // empty before the answer
+	Text   *Text  `json:"text"`
+}
+
+// Call is one tool call that the model proposed.
+type Call struct {
+	Number    int      `json:"number"` // from 1
+	Turn      int      `json:"turn"`
+	Tool      string   `json:"tool"`
+	Arguments Text     `json:"arguments"` // canonical JSON
+	Impact    string   `json:"impact"`
+	Phase     string   `json:"phase"`
+	Verdict   *Verdict `json:"verdict"`
+	Outcome   string   `json:"outcome"` // empty before it ended
+	Code      string   `json:"code"`
+	Result    *Text    `json:"result"`
+}
+
+// Verdict is what policy said to a call.
+type Verdict struct {
+	Answer  string   `json:"answer"`
+	Would   string   `json:"would"` // what a simulated call would have been
+	Reasons []Reason `json:"reasons"`
+}
+
+// Reason is one policy that decided.
+type Reason struct {
+	Policy string `json:"policy"`
+	Text   string `json:"text"`
+}
+
+const (
+	textFields  = ` fragment T on Text{value display withheld{reason}}`
+	actorFields = ` fragment P on Actor{principal name}`
+	whoFields   = ` fragment W on Approver{principal{...P} role why}`
+	runFields   = ` fragment R on Run{id status waitingFor agent goal{...T} subject{...P} version startedAt endedAt
+ budget{limit{money tokens} reserved{money tokens} settled{money tokens} unknown{money tokens}}
+ limit{limit detail approvers{...W}} parked{code detail} end{status reason code result{...T}}}` + textFields + actorFields + whoFields
+	callFields = ` fragment C on Call{number turn tool arguments{...T} impact phase verdict{answer would reasons{policy text}} outcome code result{...T}}`
+	payload    = `{run{...R} userErrors{code message field}}}` + runFields
+
+	startDocument = `mutation($input:StartRunInput!){done:startRun(input:$input)` + payload
+	runDocument   = `query($id:ID!){run(id:$id){...R turns{number phase model class text{...T}} calls{...C} approvals{...A} questions{...Q}}}` +
+		runFields + callFields + approvalFields + questionFields
+	statusDocument = `query($id:ID!){run(id:$id){...R}}` + runFields
+	runsDocument   = `query($filter:RunFilter,$first:Int!,$after:Cursor){runs(filter:$filter,first:$first,after:$after){
+ edges{node{...R}} pageInfo{hasNextPage endCursor}}}` + runFields
+	observedDocument = `query($filter:RunFilter,$first:Int!,$after:Cursor){runs(filter:$filter,first:$first,after:$after){
+ edges{node{...R calls{...C}}} pageInfo{hasNextPage endCursor}}}` + runFields + callFields
+	steerDocument  = `mutation($input:SteerRunInput!){done:steerRun(input:$input)` + payload
+	cancelDocument = `mutation($input:CancelRunInput!){done:cancelRun(input:$input)` + payload
+	eventsDocument = `subscription($run:ID!,$after:Cursor){runEvents(run:$run,after:$after){cursor seq kind at summary event}}`
+)
+
+type runPayload struct{ Run Run }
+
+func (c *Client) changeRun(ctx context.Context, document string, input map[string]any) (Run, error) {
+	got, err := change[runPayload](ctx, c, document, input)
+	return got.Run, err
+}
+
+// Start is a run to start.
+type Start struct {
+	Agent    string // name
+	Goal     string
+	MicroUSD int64 // spend less than the agent's limit; 0 for that limit
+}
+
+// StartRun starts a run. Errors: *Error.
+func (c *Client) StartRun(ctx context.Context, start Start) (Run, error) {
+	input := map[string]any{"agent": start.Agent, "goal": start.Goal}
+	if start.MicroUSD != 0 {
+		input["money"] = strconv.FormatInt(start.MicroUSD, 10)
+	}
+	return c.changeRun(ctx, startDocument, input)
+}
+
+// Steer gives guidance to a run. Errors: *Error.
+func (c *Client) Steer(ctx context.Context, id, text string) (Run, error) {
+	return c.changeRun(ctx, steerDocument, map[string]any{"run": id, "text": text})
+}
+
+// Cancel cancels a run: nothing new begins. Reason may be empty. Errors: *Error.
+func (c *Client) Cancel(ctx context.Context, id, reason string) (Run, error) {
+	input := map[string]any{"run": id}
+	if reason != "" {
+		input["reason"] = reason
+	}
+	return c.changeRun(ctx, cancelDocument, input)
+}
+
+// Run reads a run with its turns, calls, approvals and questions. Errors: *Error.
+func (c *Client) Run(ctx context.Context, id string) (Run, error) {
+	var got struct{ Run Run }
+	err := c.Ask(ctx, runDocument, map[string]any{"id": id}, &got)
+	return got.Run, err
+}
+
+// Status reads a run in short. Errors: *Error.
+func (c *Client) Status(ctx context.Context, id string) (Run, error) {
+	var got struct{ Run Run }
+	err := c.Ask(ctx, statusDocument, map[string]any{"id": id}, &got)
+	return got.Run, err
+}
+
+// Filter selects runs; empty parts match everything.
+type Filter struct {
+	Statuses []string
+	Agent    string // name
+	Subject  string // principal id
+}
+
+func (f Filter) variables() map[string]any {
+	filter := map[string]any{}
+	if len(f.Statuses) > 0 {
+		filter["statuses"] = f.Statuses
+	}
+	if f.Agent != "" {
+		filter["agent"] = f.Agent
+	}
+	if f.Subject != "" {
+		filter["subject"] = f.Subject
+	}
+	return filter
+}
+
+// Runs reads up to most runs in short, latest first. Errors: *Error.
+func (c *Client) Runs(ctx context.Context, filter Filter, most int) ([]Run, error) {
+	return c.pages(ctx, runsDocument, filter, most)
+}
+
+// Observed reads up to most runs of an agent, latest first, with their calls.
+// Errors: *Error.
+func (c *Client) Observed(ctx context.Context, agent string, most int) ([]Run, error) {
+	return c.pages(ctx, observedDocument, Filter{Agent: agent}, most)
+}
+
+func (c *Client) pages(ctx context.Context, document string, filter Filter, most int) ([]Run, error) {
+	const page = 50
+	var runs []Run
+	variables := map[string]any{"filter": filter.variables()}
+	for len(runs) < most {
+		variables["first"] = min(page, most-len(runs))
+		var got struct {
+			Runs struct {
+				Edges    []struct{ Node Run }
+				PageInfo struct {
+					HasNextPage bool
+					EndCursor   *string
+				}
+			}
+		}
+		if err := c.Ask(ctx, document, variables, &got); err != nil {
+			return nil, err
+		}
+		for _, edge := range got.Runs.Edges {
+			runs = append(runs, edge.Node)
+		}
+		if !got.Runs.PageInfo.HasNextPage || got.Runs.PageInfo.EndCursor == nil {
+			break
+		}
+		variables["after"] = *got.Runs.PageInfo.EndCursor
+	}
+	return runs, nil
+}
