@@ -49,6 +49,7 @@ var layers = map[string][]string{
 	"cmd/gantry/cli":                   anything,
 	"cmd/gantry/client":                {},
 	"cmd/gantry/wire":                  anything,
+	"cmd/gantry/service":               {"agents", "agents/perform", "graph", "orchestrator/bus", "orchestrator/canon", "orchestrator/engine", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/ledger":                {},
 }
 
@@ -66,6 +67,7 @@ var homes = map[string][]string{
 	"github.com/gowebpki/jcs":               {"orchestrator/canon"},
 	"github.com/golang-jwt/jwt":             {"graph"},
 	"github.com/pressly/goose":              {"orchestrator/journal"},
+	"github.com/knadh/koanf":                {"cmd/gantry/cli"},
 }
 
 // pure packages use nothing that a second call could answer differently.

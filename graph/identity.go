@@ -120,6 +120,13 @@ func (v *Verifier) verify(token string) (verified, error) {
 	}}, nil
 }
 
+// Verify returns whose token this is, wherever it came from. The principal must
+// still be looked up. Errors: ErrToken.
+func (v *Verifier) Verify(token string) (organisation string, identity run.Identity, err error) {
+	said, err := v.verify(token)
+	return said.organisation, said.identity, err
+}
+
 // session is a verified caller of one request or connection.
 type session struct {
 	caller  Caller

@@ -19,6 +19,9 @@ type Caller struct {
 	Identity  run.Identity
 }
 
+// ErrCursor means that a number to go on after is beyond the end of its stream.
+var ErrCursor error = errCursor
+
 // Directory finds principals.
 type Directory interface {
 	// Principal returns the principal of the organisation with the id, as known now.
@@ -195,7 +198,7 @@ type Delta struct {
 
 // Live tells what happens. The channels are closed when the context ends, or
 // when the reader is too slow: then it reads again from its cursor. Callers
-// have checked who may listen.
+// have checked who may listen. Errors: ErrCursor.
 type Live interface {
 	// Run tells the records after a number, without gap or repeat.
 	Run(ctx context.Context, organisation, runID string, after uint64) (<-chan run.Record, error)

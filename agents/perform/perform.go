@@ -37,16 +37,25 @@ type Kits interface {
 type Performer struct {
 	kits   Kits
 	source engine.Source
-	deltas func(runID string, turn int, text string)
+	deltas func(Delta)
+}
+
+// Delta is a piece of an answer while the model writes it.
+type Delta struct {
+	Run           string
+	Turn, Attempt int
+	Part          int // from 1 in its attempt
+	Text          string
+	Marking       policy.Marking // of what the turn has read
 }
 
 var _ engine.Performer = (*Performer)(nil)
 
 // New returns a performer. Deltas gets pieces of answers as they come, for
 // whoever watches live; nil for nobody.
-func New(kits Kits, source engine.Source, deltas func(runID string, turn int, text string)) *Performer {
+func New(kits Kits, source engine.Source, deltas func(Delta)) *Performer {
 	if deltas == nil {
-		deltas = func(string, int, string) {}
+		deltas = func(Delta) {}
 	}
 	return &Performer{kits: kits, source: source, deltas: deltas}
 }

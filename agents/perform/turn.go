@@ -131,7 +131,11 @@ func (t *turnTaking) take(ctx context.Context) engine.Performed {
 		report.Failure = &run.TurnFailure{Cause: string(model.ModelNotFound)}
 		return engine.Performed{Command: report}
 	}
-	answer, err := provider.Take(ctx, t.request, func(text string) { t.job.deltas(t.runID, t.effect.Turn, text) })
+	part := 0
+	answer, err := provider.Take(ctx, t.request, func(text string) {
+		part++
+		t.job.deltas(Delta{Run: t.runID, Turn: t.effect.Turn, Attempt: t.effect.Attempt, Part: part, Text: text, Marking: t.marking})
+	})
 	report.LatencyMs = time.Since(begun).Milliseconds()
 	if err != nil {
 		report.Failure = failureOf(err)

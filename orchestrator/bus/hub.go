@@ -235,14 +235,20 @@ func (h *Hub) Look() {
 }
 
 // Run hears the bus and looks at every tick until the context ends. While the
-// bus cannot be heard, the ticks carry on alone.
-func (h *Hub) Run(ctx context.Context, b *Bus, ticks <-chan time.Time) error {
+// bus cannot be heard, the ticks carry on alone. Moved is called for every run
+// that a notice names, with the writer who committed it; nil for nobody.
+func (h *Hub) Run(ctx context.Context, b *Bus, ticks <-chan time.Time, moved func(writer, runID string)) error {
 	var tasks conc.WaitGroup
 	defer tasks.Wait()
 	ears := ears{bus: b, tasks: &tasks}
 	hearNotice := func(_ context.Context, m Message) error {
 		if notice, err := readNotice(m); err == nil {
 			h.Hear(notice)
+			for _, span := range notice.Runs {
+				if moved != nil {
+					moved(m.Metadata[MetaWriter], span.Run)
+				}
+			}
 		}
 		return nil
 	}

@@ -293,7 +293,7 @@ func TestConversationInboxAndText(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		ticks := make(chan time.Time)
 		var tasks conc.WaitGroup
-		tasks.Go(func() { _ = hub.Run(ctx, b, ticks) })
+		tasks.Go(func() { _ = hub.Run(ctx, b, ticks, nil) })
 		synctest.Wait()
 
 		talk, err := hub.Conversation(ctx, "o", "c", 0)

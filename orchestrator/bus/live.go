@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"gantry.dev/orchestrator/policy"
 )
 
 // wordsKept is how many pieces of text wait for one reader before further ones
@@ -39,11 +41,12 @@ func (h *Hub) Inbox(ctx context.Context, organisation string) (<-chan struct{}, 
 // TextDelta is a piece of the text of a turn in progress. It is shown while it
 // is fresh and never kept; what counts is the finished text in the journal.
 type TextDelta struct {
-	Run     string `json:"run"`
-	Turn    int    `json:"turn"`
-	Attempt int    `json:"attempt"`
-	Part    int    `json:"part"` // from 1 in its attempt: a jump shows that pieces were lost
-	Text    string `json:"text"`
+	Run     string         `json:"run"`
+	Turn    int            `json:"turn"`
+	Attempt int            `json:"attempt"`
+	Part    int            `json:"part"` // from 1 in its attempt: a jump shows that pieces were lost
+	Text    string         `json:"text"`
+	Marking policy.Marking `json:"marking"` // of what the turn has read
 }
 
 type texts map[string]map[chan TextDelta]bool

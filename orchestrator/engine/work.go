@@ -41,9 +41,8 @@ type Worker struct {
 	config WorkerConfig
 	bell   *Mailbox
 
-	mu     sync.Mutex
-	owned  map[string]*actor
-	closed bool
+	mu    sync.Mutex
+	owned map[string]*actor
 }
 
 // NewWorker returns a worker that does nothing until Work is called.
@@ -54,14 +53,21 @@ func NewWorker(config WorkerConfig) *Worker {
 // Ring tells the worker that a run moved on or became due. It may be called
 // from anywhere and loses nothing but time when it is not called.
 func (w *Worker) Ring(runID string) {
+	if !w.Rouse(runID) {
+		w.bell.Wake()
+	}
+}
+
+// Rouse tells the worker that somebody else wrote to a run; it matters only to
+// the run's owner. It reports whether this worker is.
+func (w *Worker) Rouse(runID string) bool {
 	w.mu.Lock()
 	owner := w.owned[runID]
 	w.mu.Unlock()
 	if owner != nil {
 		owner.box.Wake()
-		return
 	}
-	w.bell.Wake()
+	return owner != nil
 }
 
 // Work claims and advances runs until the context is done; then it drains: it
@@ -75,11 +81,11 @@ func (w *Worker) Work(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			w.config.Log.Warn("claiming failed", "worker", w.config.Name, "error", err)
 		}
-		for _, lease := range claimed {
+		for _, owner := range claimed {
 			leases.Add(1)
 			w.config.World.Go(func() {
 				defer leases.Done()
-				w.advance(ctx, lease)
+				w.advance(ctx, owner)
 			})
 		}
 		if len(claimed) == 0 || w.free() == 0 {
@@ -96,39 +102,44 @@ func (w *Worker) free() int {
 	return w.config.Runs - len(w.owned)
 }
 
-func (w *Worker) claim(ctx context.Context) (leases []Lease, err error) {
+func (w *Worker) claim(ctx context.Context) (owners []*actor, err error) {
 	free := w.free()
 	if free <= 0 {
 		return nil, nil
 	}
+	var leases []Lease
 	err = w.config.World.Await(ctx, "claim", func(ctx context.Context) error {
 		leases, err = w.config.Claims.Claim(ctx, w.config.Name, free, w.config.LeaseMs)
 		return err
 	})
 	for _, lease := range leases {
-		w.own(lease)
+		owners = append(owners, w.own(lease))
 	}
-	return leases, err
+	return owners, err
 }
 
-func (w *Worker) own(lease Lease) {
+// own makes the owner of a run, also where an earlier one of this worker, whose
+// lease ended, has not noticed yet.
+func (w *Worker) own(lease Lease) *actor {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.owned[lease.Run] = newActor(w.config, lease)
+	owner := newActor(w.config, lease)
+	w.owned[lease.Run] = owner
+	return owner
 }
 
-func (w *Worker) actorOf(lease Lease) *actor {
+func (w *Worker) disown(owner *actor) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.owned[lease.Run]
+	if w.owned[owner.lease.Run] == owner {
+		delete(w.owned, owner.lease.Run)
+	}
 }
 
-func (w *Worker) advance(ctx context.Context, lease Lease) {
-	owner := w.actorOf(lease)
+func (w *Worker) advance(ctx context.Context, owner *actor) {
 	err := owner.drive(ctx)
-	w.mu.Lock()
-	delete(w.owned, lease.Run)
-	w.mu.Unlock()
+	w.disown(owner)
+	lease := owner.lease
 	log := w.config.Log.With("run", lease.Run, "epoch", lease.Epoch)
 	switch {
 	case err == nil, ctx.Err() != nil:
@@ -155,12 +166,13 @@ func (w *Worker) advance(ctx context.Context, lease Lease) {
 // reportLate hands on what a fenced owner's effects gave: the successor's
 // record keeps it, as the outcome of an uncertain attempt or as a late one.
 func (w *Worker) reportLate(ctx context.Context, owner *actor) {
+	ctx = context.WithoutCancel(ctx)
 	engine := New(w.config.Journal, w.config.Rules)
-	for _, r := range owner.reports {
+	for _, r := range owner.gather(ctx) {
 		if _, isCall := r.command.(run.ReportCall); !isCall || owner.organisation == "" {
 			continue
 		}
-		_, err := engine.Submit(context.WithoutCancel(ctx), Submission{
+		_, err := engine.Submit(ctx, Submission{
 			Organisation: owner.organisation, Run: owner.lease.Run, Command: r.command, Payloads: r.payloads})
 		if err != nil && !refused(err) {
 			w.config.Log.Warn("late outcome not recorded", "run", owner.lease.Run, "error", err)

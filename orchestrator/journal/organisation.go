@@ -130,15 +130,16 @@ func (s *Store) ReviseBudget(ctx context.Context, node string, limit run.Amount,
 type Spending struct {
 	Head run.Head // of the run; only its ids are set
 	Kind run.EventKind
-	AtMs int64
-	Body []byte // of the record
+	AtMs    int64
+	Version int
+	Body    []byte // of the record
 }
 
 // Spendings visits what the organisation's runs settled in [fromMs, toMs): the
 // records of answered turns and of ended calls, in no promised order, until
 // visit fails.
 func (s *Store) Spendings(ctx context.Context, organisation string, fromMs, toMs int64, visit func(Spending) error) error {
-	rows, err := s.read.QueryContext(ctx, `SELECT h.run, h.agent, h.department, h.subject, j.kind, j.at_ms, j.body FROM journal j JOIN heads h ON h.run = j.run
+	rows, err := s.read.QueryContext(ctx, `SELECT h.run, h.agent, h.department, h.subject, j.kind, j.at_ms, j.version, j.body FROM journal j JOIN heads h ON h.run = j.run
 		WHERE j.kind IN (?, ?) AND j.at_ms >= ? AND j.at_ms < ? AND h.organisation = ?`,
 		string(run.KindTurnAnswered), string(run.KindCallEnded), fromMs, toMs, organisation)
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *Store) Spendings(ctx context.Context, organisation string, fromMs, toMs
 	defer func() { _ = rows.Close() }() // the error of reading says more
 	for rows.Next() {
 		var one Spending
-		if err := rows.Scan(&one.Head.Run, &one.Head.Agent, &one.Head.Department, &one.Head.Subject, (*string)(&one.Kind), &one.AtMs, &one.Body); err != nil {
+		if err := rows.Scan(&one.Head.Run, &one.Head.Agent, &one.Head.Department, &one.Head.Subject, (*string)(&one.Kind), &one.AtMs, &one.Version, &one.Body); err != nil {
 			return err
 		}
 		if err := visit(one); err != nil {
@@ -155,4 +156,18 @@ func (s *Store) Spendings(ctx context.Context, organisation string, fromMs, toMs
 		}
 	}
 	return rows.Err()
+}
+
+// CommandedRuns are the runs that a principal gave an accepted command.
+func (s *Store) CommandedRuns(ctx context.Context, organisation, caller string) (map[string]bool, error) {
+	rows, err := s.read.QueryContext(ctx, "SELECT DISTINCT run FROM receipts WHERE organisation = ? AND caller = ? AND run <> ''", organisation, caller)
+	if err != nil {
+		return nil, err
+	}
+	list, err := collect(rows, func(row scanner) (id string, err error) { return id, row.Scan(&id) })
+	runs := make(map[string]bool, len(list))
+	for _, id := range list {
+		runs[id] = true
+	}
+	return runs, err
 }

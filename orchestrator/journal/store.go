@@ -98,6 +98,9 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	return s, nil
 }
 
+// Writer names this store's writer, as Committed does.
+func (s *Store) Writer() string { return s.id }
+
 // localWriter is the one writer that a SQLite file ever has.
 const localWriter = "local"
 

@@ -1,38 +1,19 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
-	"net"
-	"net/http"
+	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 
-	"github.com/google/uuid"
-	"github.com/sourcegraph/conc"
 	"github.com/spf13/cobra"
 
-	"gantry.dev/agents"
-	"gantry.dev/agents/perform"
-	"gantry.dev/cmd/gantry/ledger"
-	"gantry.dev/cmd/gantry/wire"
-	"gantry.dev/deploy/sample"
-	"gantry.dev/orchestrator/engine"
-	"gantry.dev/orchestrator/policy"
+	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/orchestrator/run"
 	"gantry.dev/orchestrator/run/account"
-)
-
-// The people and the invoices of the demonstration.
-const (
-	demoAgent   = "invoice-reconciler"
-	demoAsker   = "amara.diallo"
-	demoDecider = "tomas.rehak"
 )
 
 func demoCommand() *cobra.Command {
@@ -67,22 +48,21 @@ func demoCommand() *cobra.Command {
 
 // demoResult is what the demonstration showed.
 type demoResult struct {
-	Status        run.Status `json:"status"` // of the granted run
-	DeniedStatus  run.Status `json:"deniedStatus"`
-	LedgerEntries int        `json:"ledgerEntries"`
-	Approvals     int        `json:"approvals"`
-	Turns         int        `json:"turns"`
-	CostMicroUSD  int64      `json:"costMicroUsd"`
-	ChainVerified bool       `json:"chainVerified"`
+	Status        string `json:"status"` // of the granted run
+	DeniedStatus  string `json:"deniedStatus"`
+	LedgerEntries int    `json:"ledgerEntries"`
+	Approvals     int    `json:"approvals"`
+	Turns         int    `json:"turns"`
+	CostMicroUSD  int64  `json:"costMicroUsd"`
+	ChainVerified bool   `json:"chainVerified"`
 }
 
-// demo is one demonstration under way.
+// demo is one demonstration under way: the sample at work, and the two people
+// who speak to it over GraphQL.
 type demo struct {
-	platform *wire.Platform
-	org      agents.Organisation
-	out      io.Writer
-	ledger   string // base URL
-	token    string
+	*house
+	out            io.Writer
+	asker, decider *client.Client
 }
 
 func demonstrate(ctx context.Context, out io.Writer, granted, denied string) (result demoResult, err error) {
@@ -91,16 +71,21 @@ func demonstrate(ctx context.Context, out io.Writer, granted, denied string) (re
 		return result, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
-	d := &demo{out: out, token: uuid.NewString()}
-	stop, err := d.startLedger(ctx, filepath.Join(folder, "ledger.db"))
+	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return result, err
 	}
-	defer stop()
-	if err := d.open(ctx, folder); err != nil {
+	defer func() { _ = h.close() }() // what was shown is shown
+	d := &demo{house: h, out: out}
+	if d.asker, err = h.as(sampleAsker); err != nil {
 		return result, err
 	}
-	defer func() { _ = d.platform.Close() }() // what was shown is shown
+	if d.decider, err = h.as(sampleDecider); err != nil {
+		return result, err
+	}
+	if err := d.say("%s is served at %s; its ledger is at %s", h.organisation.Title, h.url(), h.ledger); err != nil {
+		return result, err
+	}
 	first, err := d.reconcile(ctx, granted, true)
 	if err != nil {
 		return result, err
@@ -112,161 +97,65 @@ func demonstrate(ctx context.Context, out io.Writer, granted, denied string) (re
 	return d.judge(ctx, first, second, granted, denied)
 }
 
-func (d *demo) startLedger(ctx context.Context, path string) (stop func(), err error) {
-	outside, err := ledger.New(ctx, ledger.Config{Path: path, Tokens: map[string]string{d.token: "gantry"}})
-	if err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	d.ledger = "http://" + listener.Addr().String()
-	server := &http.Server{Handler: outside.Handler()}
-	var tasks conc.WaitGroup
-	tasks.Go(func() { _ = server.Serve(listener) }) // ends with Close
-	return func() {
-		_ = server.Close()
-		tasks.Wait()
-		_ = outside.Close()
-	}, nil
-}
-
-func (d *demo) open(ctx context.Context, folder string) error {
-	files, err := fs.Sub(sample.Files, "files")
-	if err != nil {
-		return err
-	}
-	root := filepath.Join(folder, "files")
-	if err := os.CopyFS(root, files); err != nil {
-		return fmt.Errorf("sample files: %w", err)
-	}
-	d.org, err = agents.LoadDir(sample.Files, agents.LoadOptions{
-		Endpoints: map[string]string{"ledger": d.ledger}, Egress: []string{strings.TrimPrefix(d.ledger, "http://")}})
-	if err != nil {
-		return err
-	}
-	d.platform, err = wire.Open(ctx, wire.Config{Folder: folder, Files: root, Work: true, Dev: true, Secrets: map[string]string{"ledger": d.token}})
-	if err != nil {
-		return err
-	}
-	digest, _, err := d.platform.Apply(ctx, d.org)
-	if err != nil {
-		return err
-	}
-	return d.say("organisation %s applied, configuration %.12s; ledger at %s", d.org.Name, digest, d.ledger)
-}
-
 func (d *demo) say(format string, args ...any) error {
 	_, err := fmt.Fprintf(d.out, format+"\n", args...)
 	return err
 }
 
 // reconcile runs one reconciliation and decides what is held.
-func (d *demo) reconcile(ctx context.Context, invoice string, grant bool) (*run.State, error) {
-	person, _ := d.org.Principal(demoAsker)
-	admitted, err := d.platform.Admission.Start(ctx, perform.Order{Person: person, By: run.Identity{Principal: person.ID, Issuer: "demo"},
-		Agent: demoAgent, Goal: "Reconcile invoice " + invoice + ".", CommandID: uuid.NewString()})
+func (d *demo) reconcile(ctx context.Context, invoice string, grant bool) (client.Run, error) {
+	started, err := d.asker.StartRun(ctx, client.Start{Agent: sampleAgent, Goal: reconcile(invoice)})
 	if err != nil {
-		return nil, err
+		return client.Run{}, err
 	}
-	if err := d.say("\nrun %s started: %s asks %s to reconcile %s", admitted.Run, person.ID, demoAgent, invoice); err != nil {
-		return nil, err
+	if err := d.say("\nrun started: %s asks %s to reconcile %s", sampleAsker, sampleAgent, invoice); err != nil {
+		return client.Run{}, err
 	}
-	err = d.platform.Follow(ctx, admitted.Run, 0, func(record run.Record) (bool, error) {
-		event, err := run.Decode(record)
-		if err != nil {
-			return false, err
-		}
-		return d.watch(ctx, admitted.Run, record, event, grant)
-	})
+	err = d.decider.Events(ctx, started.ID, "", func(event client.Event) (bool, error) { return d.watch(ctx, event, grant) })
 	if err != nil {
-		return nil, err
+		return client.Run{}, err
 	}
-	return d.platform.Engine.State(ctx, admitted.Run)
+	return d.decider.Run(ctx, started.ID)
 }
 
 // watch prints an event as it happens, and decides as the controller.
-func (d *demo) watch(ctx context.Context, id string, record run.Record, event run.Event, grant bool) (more bool, err error) {
-	switch e := event.(type) {
-	case run.TurnAnswered:
-		return true, d.say("  %3d turn %d answered: %s", record.Seq, e.Turn, e.Class)
-	case run.CallProposed:
-		return true, d.sayCall(ctx, id, record.Seq, e)
-	case run.CallEnded:
-		return true, d.say("  %3d call %d ended: %s %s", record.Seq, e.Call, e.Outcome, e.Code)
-	case run.ApprovalRequested:
-		return true, d.decide(ctx, id, record.Seq, e, grant)
-	case run.ApprovalDecided:
-		word := "denied"
-		if e.Granted {
-			word = "granted"
-		}
-		return true, d.say("  %3d %s %s call by approval %s", record.Seq, e.By.Principal, word, e.Approval)
-	case run.Verified:
-		for _, check := range e.Checks {
-			if err := d.say("  %3d check %s: %s %s", record.Seq, check.Name, check.Verdict, check.Code); err != nil {
-				return false, err
-			}
-		}
-		return true, nil
-	case run.LimitReached:
-		return false, fmt.Errorf("the run waits at limit %s: %s", e.Limit, e.Detail)
-	case run.Parked:
-		return false, fmt.Errorf("the run is parked: %s", e.Detail)
-	case run.Ended:
-		return false, d.say("  %3d run %s: %s", record.Seq, e.Status, e.Reason)
+func (d *demo) watch(ctx context.Context, event client.Event, grant bool) (more bool, err error) {
+	switch run.EventKind(event.Kind) {
+	case run.KindApprovalRequested:
+		return true, d.decide(ctx, event, grant)
+	case run.KindLimitReached, run.KindParked:
+		return false, fmt.Errorf("the run does not go on by itself: %s", event.Summary)
+	case run.KindEnded:
+		return false, printEvent(d.out, event)
 	}
-	return true, nil
+	return true, printEvent(d.out, event)
 }
 
-func (d *demo) sayCall(ctx context.Context, id string, seq uint64, e run.CallProposed) error {
-	text, err := d.read(ctx, id, e.Arguments)
+// decide shows what the controller's inbox shows of the held call, and sends
+// its id and digest back with the decision.
+func (d *demo) decide(ctx context.Context, event client.Event, grant bool) error {
+	var requested struct{ Approval string }
+	if err := event.Decode(&requested); err != nil {
+		return err
+	}
+	held, err := d.decider.Approval(ctx, requested.Approval)
 	if err != nil {
 		return err
 	}
-	return d.say("  %3d call %d proposed: %s %s", seq, e.Call, e.Tool, text)
-}
-
-func (d *demo) read(ctx context.Context, id string, text run.Text) (string, error) {
-	state, err := d.platform.Engine.State(ctx, id)
-	if err != nil {
-		return "", err
+	who := make([]string, len(held.Approvers))
+	for i, approver := range held.Approvers {
+		who[i] = approver.String()
 	}
-	reader, _ := d.org.Principal(demoDecider)
-	texts, err := d.platform.Texts(ctx, state, reader)
-	if err != nil {
-		return "", err
-	}
-	return texts(text), nil
-}
-
-func (d *demo) decide(ctx context.Context, id string, seq uint64, e run.ApprovalRequested, grant bool) error {
-	state, err := d.platform.Engine.State(ctx, id)
-	if err != nil {
+	if err := d.say("  %3d call %d HELD: %s %s — %s decides, digest %.12s", event.Seq, held.Call, held.Tool, held.Arguments.Display,
+		strings.Join(who, " or "), held.Digest); err != nil {
 		return err
 	}
-	call := state.Call(e.Call)
-	arguments, err := d.read(ctx, id, call.Arguments)
-	if err != nil {
-		return err
-	}
-	var who []string
-	for _, approver := range e.Approvers {
-		who = append(who, approver.Principal+approver.Role+" ("+approver.Why+")")
-	}
-	if err := d.say("  %3d call %d HELD: %s %s — %s decides, digest %.12s", seq, e.Call, call.Tool, arguments, strings.Join(who, " or "), e.Digest); err != nil {
-		return err
-	}
-	person, _ := d.org.Principal(demoDecider)
-	reason, payload := engine.Seal(engine.RandomSource{}, id, person.ID, policy.Marking{}, []byte("Checked against order and receipts."))
-	_, err = d.platform.Engine.Submit(ctx, engine.Submission{Organisation: d.org.Name, Run: id, Payloads: []engine.Payload{payload},
-		Command: run.DecideApproval{Approval: e.Approval, Digest: e.Digest, Granted: grant, By: run.Identity{Principal: person.ID, Issuer: "demo"}, Person: person, Reason: &reason}})
+	_, err = d.decider.Decide(ctx, held, grant, "Checked against order and receipts.")
 	return err
 }
 
-// judge looks where the effects happened, and checks the chain.
-func (d *demo) judge(ctx context.Context, first, second *run.State, granted, denied string) (demoResult, error) {
+// judge looks where the effects happened, and checks the chains offline.
+func (d *demo) judge(ctx context.Context, first, second client.Run, granted, denied string) (demoResult, error) {
 	result := demoResult{Status: first.Status, DeniedStatus: second.Status, Approvals: len(first.Approvals) + len(second.Approvals),
 		Turns: len(first.Turns) + len(second.Turns), CostMicroUSD: first.Budget.Settled.MicroUSD + second.Budget.Settled.MicroUSD}
 	posted, err := d.entries(ctx, granted)
@@ -284,13 +173,14 @@ func (d *demo) judge(ctx context.Context, first, second *run.State, granted, den
 			return result, err
 		}
 	}
-	result.ChainVerified = true
-	for _, state := range []*run.State{first, second} {
-		if err := d.verify(ctx, state.ID); err != nil {
+	for _, one := range []client.Run{first, second} {
+		if err := d.verify(ctx, one.ID); err != nil {
 			return result, err
 		}
 	}
-	if len(posted) != 1 || len(refused) != 0 || first.Status != run.StatusCompleted || second.Status != run.StatusCompleted {
+	result.ChainVerified = true
+	completed := string(run.StatusCompleted)
+	if len(posted) != 1 || len(refused) != 0 || first.Status != completed || second.Status != completed {
 		return result, fmt.Errorf("the ledger holds %d and %d entries, the runs are %s and %s; expected 1 and 0, both COMPLETED",
 			len(posted), len(refused), first.Status, second.Status)
 	}
@@ -298,42 +188,10 @@ func (d *demo) judge(ctx context.Context, first, second *run.State, granted, den
 }
 
 func (d *demo) verify(ctx context.Context, id string) error {
-	head, records, err := d.platform.Store.Load(ctx, id, 0)
+	export, err := d.decider.Export(ctx, id)
 	if err != nil {
 		return err
 	}
-	var export bytes.Buffer
-	if err := account.Export(&export, records); err != nil {
-		return err
-	}
-	_, err = account.Verify(&export, head.Digest)
+	_, err = account.Verify(strings.NewReader(export), "")
 	return err
-}
-
-type ledgerEntry struct {
-	Invoice     string `json:"invoice"`
-	AmountCents int64  `json:"amountCents"`
-	Currency    string `json:"currency"`
-	Actor       struct {
-		Client string   `json:"client"`
-		Chain  []string `json:"chain"`
-	} `json:"actor"`
-}
-
-func (d *demo) entries(ctx context.Context, invoice string) ([]ledgerEntry, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.ledger+"/v1/adjustments?invoice="+invoice, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Authorization", "Bearer "+d.token)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }() // read whole below
-	var found struct {
-		Entries []ledgerEntry `json:"entries"`
-	}
-	err = json.NewDecoder(response.Body).Decode(&found)
-	return found.Entries, err
 }

@@ -18,8 +18,8 @@ func TestDemoPostsOnceWhatWasGrantedAndNothingThatWasDenied(t *testing.T) {
 	require.NoError(t, root.ExecuteContext(t.Context()))
 	var result demoResult
 	require.NoError(t, json.Unmarshal(out.Bytes(), &result))
-	require.Equal(t, run.StatusCompleted, result.Status)
-	require.Equal(t, run.StatusCompleted, result.DeniedStatus)
+	require.Equal(t, string(run.StatusCompleted), result.Status)
+	require.Equal(t, string(run.StatusCompleted), result.DeniedStatus)
 	require.Equal(t, 1, result.LedgerEntries)
 	require.Equal(t, 2, result.Approvals)
 	require.Positive(t, result.CostMicroUSD)

@@ -16,7 +16,8 @@ import (
 // Root returns the whole command line.
 func Root() *cobra.Command {
 	root := &cobra.Command{Use: "gantry", Short: "Run AI agents and stay in charge of what they do", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(demoCommand(), verifyCommand(), Policy(policySource), ledger.Command())
+	root.AddCommand(devCommand(), demoCommand(), serveCommand(), workCommand(), migrateCommand(), applyCommand(), keysCommand(), tokenCommand(),
+		verifyCommand(), Policy(policySource), ledger.Command())
 	return root
 }
 

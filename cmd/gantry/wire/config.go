@@ -5,18 +5,26 @@ package wire
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"path/filepath"
+	"strings"
+	"time"
 )
 
 // Config is everything that a process is told.
 type Config struct {
 	Folder   string            // where keys and, by default, the database live
 	Database string            // "sqlite:PATH" or "postgres://…"; empty: a SQLite file in Folder
+	Bus      string            // "nats://…"; empty: inside this process
+	Listen   string            // "host:port" of the GraphQL interface; empty: none
+	Issuer   string            // of bearer tokens; empty: "gantry"
 	Files    string            // root of the built-in file tools; empty: none
 	Work     bool              // advance runs
-	Dev      bool              // keys are made when absent
-	Worker   string            // names this process in leases
-	LeaseMs  int64             // 0: 15 s
+	Dev      bool              // keys are made when absent, everybody may read the schema
+	Worker   string            // names this process in leases; unique among processes
+	Lease    time.Duration     // 0: 15 s
+	Poll     time.Duration     // how often to look when nobody tells; 0: 1 s
+	Drain    time.Duration     // how long open requests may take at the end; 0: 10 s
 	Secrets  map[string]string // credential references and their secrets
 	Log      *slog.Logger
 	Site     Site // of crash tests; nil otherwise
@@ -27,8 +35,17 @@ func (c Config) withDefaults() Config {
 	if c.Database == "" {
 		c.Database = "sqlite:" + filepath.Join(c.Folder, "gantry.db")
 	}
+	if c.Issuer == "" {
+		c.Issuer = "gantry"
+	}
 	if c.Worker == "" {
 		c.Worker = "worker"
+	}
+	if c.Poll == 0 {
+		c.Poll = time.Second
+	}
+	if c.Drain == 0 {
+		c.Drain = 10 * time.Second
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -42,8 +59,16 @@ func (c Config) Validate() error {
 	if c.Folder == "" {
 		faults = append(faults, errors.New("folder: say where keys and data live"))
 	}
-	if c.LeaseMs < 0 {
-		faults = append(faults, errors.New("lease: must not be negative"))
+	if !strings.HasPrefix(c.Database, "sqlite:") && !strings.HasPrefix(c.Database, "postgres://") && !strings.HasPrefix(c.Database, "postgresql://") {
+		faults = append(faults, errors.New("database: must begin with sqlite: or postgres://")) // it may hold a password: it is not repeated
+	}
+	if c.Listen != "" {
+		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+			faults = append(faults, errors.New("listen: must be host:port"))
+		}
+	}
+	if c.Lease < 0 || c.Poll < 0 || c.Drain < 0 {
+		faults = append(faults, errors.New("lease, poll, drain: must not be negative"))
 	}
 	return errors.Join(faults...)
 }

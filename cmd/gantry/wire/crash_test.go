@@ -148,7 +148,7 @@ func child(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	if _, _, err := p.Apply(ctx, organisation); err != nil {
+	if _, _, err := p.Kits.Apply(ctx, organisation); err != nil {
 		return err
 	}
 	id, err := theRun(ctx, p, organisation)
@@ -183,21 +183,27 @@ func theRun(ctx context.Context, p *wire.Platform, o agents.Organisation) (strin
 }
 
 func finish(ctx context.Context, p *wire.Platform, o agents.Organisation, id string) error {
-	return p.Follow(ctx, id, 0, func(record run.Record) (bool, error) {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	tail, err := p.Hub.Tail(ctx, id, 0)
+	if err != nil {
+		return err
+	}
+	for record := range tail.Items() {
 		event, err := run.Decode(record)
 		if err != nil {
-			return false, err
+			return err
 		}
 		switch e := event.(type) {
 		case run.ApprovalRequested:
-			return true, grant(ctx, p, o, id, e)
+			if err := grant(ctx, p, o, id, e); err != nil {
+				return err
+			}
 		case run.Parked, run.LimitReached:
-			return false, fmt.Errorf("%s at record %d", event.Kind(), record.Seq)
-		case run.Ended:
-			return false, nil
+			return fmt.Errorf("%s at record %d", event.Kind(), record.Seq)
 		}
-		return true, nil
-	})
+	}
+	return tail.Err()
 }
 
 func grant(ctx context.Context, p *wire.Platform, o agents.Organisation, id string, e run.ApprovalRequested) error {

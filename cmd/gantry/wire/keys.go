@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -13,7 +14,8 @@ import (
 
 // Keys are the secrets of an installation.
 type Keys struct {
-	Master []byte // 32 bytes: wraps the keys of subjects
+	Master  []byte             // 32 bytes: wraps the keys of subjects
+	Signing ed25519.PrivateKey // signs bearer tokens
 }
 
 // LoadKeys reads the keys of a folder, or makes them where create says so.
@@ -22,13 +24,20 @@ func LoadKeys(folder string, create bool) (Keys, error) {
 	if err != nil {
 		return Keys{}, err
 	}
-	return Keys{Master: master}, nil
+	seed, err := secretFile(filepath.Join(folder, "signing.key"), ed25519.SeedSize, create)
+	if err != nil {
+		return Keys{}, err
+	}
+	return Keys{Master: master, Signing: ed25519.NewKeyFromSeed(seed)}, nil
 }
 
 // secretFile reads a secret in hex, readable by its owner alone.
 func secretFile(path string, size int, create bool) ([]byte, error) {
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && create {
+	if errors.Is(err, fs.ErrNotExist) {
+		if !create {
+			return nil, fmt.Errorf("key %s: there is none; make the keys once with: gantry keys --folder %s", filepath.Base(path), filepath.Dir(path))
+		}
 		return newSecret(path, size)
 	}
 	if err != nil {

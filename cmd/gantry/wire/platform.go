@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
-	"strconv"
+	"time"
 
 	"github.com/sourcegraph/conc"
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/perform"
-	"gantry.dev/agents/tool"
+	"gantry.dev/cmd/gantry/service"
+	"gantry.dev/graph"
+	"gantry.dev/orchestrator/bus"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
 	"gantry.dev/orchestrator/policy"
@@ -22,18 +22,23 @@ import (
 
 // Platform is a running process.
 type Platform struct {
-	Config    Config
-	Keys      Keys
-	Store     *journal.Store
-	Engine    *engine.Engine
-	Admission *perform.Admission
-	kits      *kits
-	worker    *engine.Worker
-	world     *engine.RealWorld
-	files     *os.Root
-	stop      context.CancelFunc
-	tasks     conc.WaitGroup
-	watchers  *watchers
+	*service.Service
+	Config Config
+	Keys   Keys
+
+	bus      *bus.Bus
+	relay    *bus.Relay
+	worker   *engine.Worker
+	world    *engine.RealWorld
+	files    *os.Root
+	server   *server
+	verifier *graph.Verifier
+
+	stopWork context.CancelFunc // ends the worker and the intake of commands
+	stopTell context.CancelFunc // ends the hub and the relay
+	working  conc.WaitGroup
+	telling  conc.WaitGroup
+	streams  conc.WaitGroup
 }
 
 // Open builds a platform. Close it when done.
@@ -46,16 +51,22 @@ func Open(ctx context.Context, config Config) (*Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Platform{Config: config, Keys: keys, watchers: newWatchers(), world: &engine.RealWorld{}}
+	p := &Platform{Service: &service.Service{Source: engine.RandomSource{}}, Config: config, Keys: keys, world: &engine.RealWorld{}}
 	if err := p.build(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	p.start(ctx)
+	if err := p.listen(ctx); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
 func (p *Platform) build(ctx context.Context) (err error) {
-	p.Store, err = journal.Open(ctx, journal.Config{DSN: p.Config.Database, MasterKey: p.Keys.Master, OnCommit: p.committed})
-	if err != nil {
+	if p.bus, err = bus.Open(bus.Config{URL: p.Config.Bus}); err != nil {
+		return err
+	}
+	if p.Store, err = journal.Open(ctx, journal.Config{DSN: p.Config.Database, MasterKey: p.Keys.Master, OnCommit: p.committed}); err != nil {
 		return err
 	}
 	if p.Config.Files != "" {
@@ -63,46 +74,77 @@ func (p *Platform) build(ctx context.Context) (err error) {
 			return fmt.Errorf("files: %w", err)
 		}
 	}
-	p.kits = newKits(p.Store, perform.Builder{Files: p.files, Egress: egressOf, Credentials: secrets(p.Config.Secrets)})
+	p.Kits = service.NewKits(p.Store, perform.Builder{Files: p.files, Egress: egressOf, Credentials: secrets(p.Config.Secrets), Provider: p.provider})
+	p.Hub = bus.NewHub(p.Store, entries{p.Store})
+	p.relay = bus.NewRelay(p.bus, writers{p.Store}, p.Store)
 	var truth engine.Journal = p.Store
-	var performer engine.Performer = perform.New(p.kits, engine.RandomSource{}, nil)
+	var performer engine.Performer = perform.New(p.Kits, p.Source, p.tellText)
 	if p.Config.Site != nil {
 		truth, performer = sitedJournal{truth, p.Config.Site}, sitedPerformer{performer, p.Config.Site}
 	}
-	p.Engine = engine.New(truth, p.kits.rules)
-	p.Admission = perform.NewAdmission(p.kits, p.Engine, truth, engine.RandomSource{})
-	p.worker = engine.NewWorker(engine.WorkerConfig{Name: p.Config.Worker, Journal: truth, Claims: p.Store, Rules: p.kits.rules,
-		Performer: performer, World: p.world, Log: p.Config.Log, LeaseMs: p.Config.LeaseMs})
-	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	p.stop = stop
-	if p.Config.Work {
-		p.tasks.Go(func() {
-			if err := p.worker.Work(work); err != nil {
-				p.Config.Log.Error("worker stopped", "error", err)
-			}
-		})
-	}
-	return nil
+	p.Engine = engine.New(truth, p.Kits.Rules)
+	p.Admission = perform.NewAdmission(p.Kits, p.Engine, truth, p.Source)
+	p.worker = engine.NewWorker(engine.WorkerConfig{Name: p.Config.Worker, Journal: truth, Claims: p.Store, Rules: p.Kits.Rules,
+		Performer: performer, World: p.world, Log: p.Config.Log, LeaseMs: p.Config.Lease.Milliseconds(), PollMs: p.Config.Poll.Milliseconds()})
+	p.verifier, err = p.newVerifier()
+	return err
 }
 
-// committed wakes whoever waits for what was written.
-func (p *Platform) committed(batch []journal.Committed) {
-	for _, c := range batch {
-		if c.Outside && p.worker != nil {
-			p.worker.Ring(c.Head.Run)
+// start begins everything that goes on beside requests.
+func (p *Platform) start(ctx context.Context) {
+	background := context.WithoutCancel(ctx)
+	var tell, work context.Context
+	tell, p.stopTell = context.WithCancel(background)
+	work, p.stopWork = context.WithCancel(background)
+	p.every(&p.telling, func(ticks <-chan time.Time) { _ = p.Hub.Run(tell, p.bus, ticks, p.moved) })
+	p.every(&p.telling, func(ticks <-chan time.Time) {
+		p.relay.Run(tell, ticks, func(err error) { p.Config.Log.Warn("relay", "error", err) })
+	})
+	if !p.Config.Work {
+		return
+	}
+	p.every(&p.working, func(ticks <-chan time.Time) { p.hearDue(work, ticks) })
+	receiver := bus.Receiver{Bus: p.bus, Verify: p.verify(background), Submit: p.Take}
+	p.every(&p.working, func(ticks <-chan time.Time) { _ = receiver.Run(work, ticks) })
+	p.working.Go(func() {
+		if err := p.worker.Work(work); err != nil {
+			p.Config.Log.Error("worker stopped", "error", err)
 		}
-		p.watchers.ring(c.Head.Run)
-	}
+	})
 }
 
-// Close drains the worker and closes everything in reverse order.
+// every runs a task with the ticks of the slow poll behind every notification.
+func (p *Platform) every(tasks *conc.WaitGroup, task func(ticks <-chan time.Time)) {
+	tasks.Go(func() {
+		ticker := time.NewTicker(p.Config.Poll)
+		defer ticker.Stop()
+		task(ticker.C)
+	})
+}
+
+// Close drains and closes everything in reverse order: no request is taken any
+// more, what is in flight is settled, and what was committed is told.
 func (p *Platform) Close() error {
-	if p.stop != nil {
-		p.stop()
-	}
-	p.tasks.Wait()
-	p.world.Close()
 	var faults []error
+	if p.server != nil {
+		faults = append(faults, p.server.close(p.Config.Drain, p.Hub))
+	}
+	if p.stopWork != nil {
+		p.stopWork()
+	}
+	p.working.Wait()
+	p.world.Close()
+	if p.Hub != nil {
+		p.Hub.Close()
+	}
+	p.streams.Wait()
+	if p.stopTell != nil {
+		p.stopTell()
+	}
+	p.telling.Wait()
+	if p.bus != nil {
+		faults = append(faults, p.bus.Close())
+	}
 	if p.Store != nil {
 		faults = append(faults, p.Store.Close())
 	}
@@ -112,126 +154,26 @@ func (p *Platform) Close() error {
 	return errors.Join(faults...)
 }
 
-// Apply puts an organisation's configuration in force, with its budgets.
-func (p *Platform) Apply(ctx context.Context, o agents.Organisation) (digest string, changed bool, err error) {
-	digest, changed, err = p.kits.apply(ctx, o)
-	if err != nil || !changed {
-		return digest, changed, err
-	}
-	if err := p.Store.SetBudget(ctx, "organisation:"+o.Name, run.Amount{MicroUSD: o.Budget.MicroUSD, Tokens: o.Budget.Tokens}); err != nil {
-		return digest, changed, err
-	}
-	for _, d := range o.Departments {
-		node := perform.Accounts(o.Name, d.Name)[0]
-		if err := p.Store.SetBudget(ctx, node, run.Amount{MicroUSD: d.Budget.MicroUSD, Tokens: d.Budget.Tokens}); err != nil {
-			return digest, changed, err
-		}
-	}
-	return digest, changed, nil
-}
-
 // Organisation returns the configuration in force.
 func (p *Platform) Organisation(ctx context.Context, name string) (agents.Organisation, error) {
-	kit, err := p.kits.Current(ctx, name)
+	kit, err := p.Kits.Current(ctx, name)
 	if err != nil {
 		return agents.Organisation{}, err
 	}
 	return kit.Organisation, nil
 }
 
-// egressOf reads the destinations that an organisation lets its tools reach.
-// Its own endpoints on this machine are internal.
-func egressOf(o agents.Organisation) (*tool.Egress, error) {
-	var allowed []tool.Destination
-	add := func(hostport string) error {
-		host, port, err := net.SplitHostPort(hostport)
+// verify finds out whose token came with a message.
+func (p *Platform) verify(ctx context.Context) bus.Verify {
+	return func(token string) (run.Identity, policy.Principal, error) {
+		organisation, identity, err := p.verifier.Verify(token)
 		if err != nil {
-			return fmt.Errorf("egress %s: %w", hostport, err)
+			return identity, policy.Principal{}, err
 		}
-		number, err := strconv.Atoi(port)
-		if err != nil {
-			return fmt.Errorf("egress %s: the port is no number", hostport)
+		principal, known := p.Principal(ctx, organisation, identity.Principal)
+		if !known {
+			return identity, policy.Principal{}, graph.ErrToken
 		}
-		ip := net.ParseIP(host)
-		allowed = append(allowed, tool.Destination{Host: host, Port: number, Internal: ip != nil && (ip.IsLoopback() || ip.IsPrivate())})
-		return nil
+		return identity, principal, nil
 	}
-	for _, destination := range o.Egress {
-		if err := add(destination); err != nil {
-			return nil, err
-		}
-	}
-	for name, endpoint := range o.Endpoints {
-		u, err := url.Parse(endpoint)
-		if err != nil || u.Host == "" {
-			return nil, fmt.Errorf("endpoint %s: not a URL", name)
-		}
-		if err := add(u.Host); err != nil {
-			return nil, err
-		}
-	}
-	return tool.NewEgress(allowed, net.DefaultResolver, (&net.Dialer{}).DialContext)
-}
-
-// secrets resolves credential references from configuration.
-type secrets map[string]string
-
-// Secret returns the secret of a reference.
-func (s secrets) Secret(_ context.Context, reference, _ string) (string, error) {
-	secret, known := s[reference]
-	if !known {
-		return "", fmt.Errorf("credential %q is not configured", reference)
-	}
-	return secret, nil
-}
-
-// Texts opens texts as a principal may read them: what they are not cleared
-// for is redacted in place.
-func (p *Platform) Texts(ctx context.Context, s *run.State, reader policy.Principal) (func(run.Text) string, error) {
-	payloads, err := p.Store.Payloads(ctx, allTexts(s))
-	if err != nil {
-		return nil, err
-	}
-	return func(text run.Text) string {
-		payload, present := payloads[text.ID]
-		switch {
-		case !present:
-			return "[erased]"
-		case !reader.Sees(text.Marking.Labels):
-			return "[redacted]"
-		}
-		return string(payload.Bytes)
-	}, nil
-}
-
-func allTexts(s *run.State) []string {
-	var ids []string
-	add := func(texts ...*run.Text) {
-		for _, text := range texts {
-			if text != nil {
-				ids = append(ids, text.ID)
-			}
-		}
-	}
-	add(&s.Started.Goal)
-	for i := range s.Turns {
-		if a := s.Turns[i].Answer; a != nil {
-			add(a.Text, a.Reasoning)
-		}
-	}
-	for i := range s.Calls {
-		add(&s.Calls[i].Arguments, s.Calls[i].Result)
-	}
-	for i := range s.Steers {
-		add(&s.Steers[i].Text)
-	}
-	for _, approval := range s.Approvals {
-		for _, decision := range approval.Decisions {
-			add(decision.Reason)
-		}
-	}
-	if s.Ended != nil {
-		add(s.Ended.Result)
-	}
-	return ids
 }

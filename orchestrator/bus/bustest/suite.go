@@ -180,7 +180,7 @@ func foldsInOrder(t *testing.T, b *bus.Bus) {
 	log.Commit("w", Records("r", 1, 1, false)...)
 	hub := bus.NewHub(log, log)
 	var tasks conc.WaitGroup
-	tasks.Go(func() { _ = hub.Run(ctx, b, nil) })
+	tasks.Go(func() { _ = hub.Run(ctx, b, nil, nil) })
 	heard, wait := take(ctx, t, b, bus.TopicEvents)
 	tail, err := hub.Tail(ctx, "r", 0)
 	require.NoError(t, err)

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"gantry.dev/agents"
+	"gantry.dev/cmd/gantry/wire"
+)
+
+// serveCommand runs a whole process: interface and worker.
+func serveCommand() *cobra.Command {
+	var noWork bool
+	command := &cobra.Command{
+		Use: "serve", Short: "Serve the GraphQL interface and advance runs, until SIGTERM", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return operate(command, func(config *wire.Config) { config.Work = !noWork })
+		},
+	}
+	settingFlags(command, "127.0.0.1:8080")
+	command.Flags().BoolVar(&noWork, "no-work", false, "serve only: other processes advance runs")
+	return command
+}
+
+// workCommand runs a worker without the interface.
+func workCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "work", Short: "Advance runs without serving, until SIGTERM", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return operate(command, func(config *wire.Config) { config.Work, config.Listen = true, "" })
+		},
+	}
+	settingFlags(command, "")
+	return command
+}
+
+// operate runs a process until its context ends, and drains it.
+func operate(command *cobra.Command, change func(*wire.Config)) error {
+	s, err := readSettings(command)
+	if err != nil {
+		return err
+	}
+	log := logTo(command)
+	config := s.config(log)
+	change(&config)
+	p, err := wire.Open(command.Context(), config)
+	if err != nil {
+		return err
+	}
+	log.Info("started", "address", p.Address(), "work", config.Work)
+	<-command.Context().Done()
+	log.Info("draining")
+	err = p.Close()
+	log.Info("stopped")
+	return err
+}
+
+// migrateCommand brings the schema up to date. Every process does so when it
+// starts; the command is for those who want it done before.
+func migrateCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "migrate", Short: "Bring the database schema up to date and stop", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return quietly(command, func(context.Context, *wire.Platform) error {
+				_, err := fmt.Fprintln(command.OutOrStdout(), "the schema is up to date")
+				return err
+			})
+		},
+	}
+	settingFlags(command, "")
+	return command
+}
+
+// applyCommand puts an organisation's files in force.
+func applyCommand() *cobra.Command {
+	var folder string
+	command := &cobra.Command{
+		Use: "apply -f DIR", Short: "Put an organisation's files in force, whole or not at all", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			organisation, err := agents.LoadDir(os.DirFS(folder), agents.LoadOptions{})
+			if err != nil {
+				return err
+			}
+			return quietly(command, func(ctx context.Context, p *wire.Platform) error {
+				digest, changed, err := p.Kits.Apply(ctx, organisation)
+				if err != nil {
+					return err
+				}
+				word := "unchanged"
+				if changed {
+					word = "applied"
+				}
+				_, err = fmt.Fprintf(command.OutOrStdout(), "organisation %s %s: configuration %s\n", organisation.Name, word, digest)
+				return err
+			})
+		},
+	}
+	settingFlags(command, "")
+	command.Flags().StringVarP(&folder, "file", "f", "", "the organisation's folder")
+	_ = command.MarkFlagRequired("file") // the flag is declared above
+	return command
+}
+
+// quietly opens a process that neither serves nor works, for one task.
+func quietly(command *cobra.Command, task func(context.Context, *wire.Platform) error) (err error) {
+	s, err := readSettings(command)
+	if err != nil {
+		return err
+	}
+	config := s.config(logTo(command))
+	config.Listen, config.Work = "", false
+	p, err := wire.Open(command.Context(), config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	return task(command.Context(), p)
+}
+
+// keysCommand makes an installation's keys.
+func keysCommand() *cobra.Command {
+	var folder string
+	command := &cobra.Command{
+		Use: "keys", Short: "Make the keys of an installation, unless they are there", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if _, err := wire.LoadKeys(folder, true); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(command.OutOrStdout(), "master.key and signing.key are in %s; keep a copy elsewhere, what they seal is lost without them\n", folder)
+			return err
+		},
+	}
+	command.Flags().StringVar(&folder, "folder", ".gantry", "where the keys live")
+	return command
+}
+
+// tokenCommand signs a bearer token.
+func tokenCommand() *cobra.Command {
+	var folder, organisation, issuer string
+	var life time.Duration
+	command := &cobra.Command{
+		Use: "token PRINCIPAL", Short: "Sign a bearer token for a principal, with the installation's key", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			keys, err := wire.LoadKeys(folder, false)
+			if err != nil {
+				return err
+			}
+			token, err := keys.Token(organisation, args[0], issuer, uuid.NewString(), time.Now(), life)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(command.OutOrStdout(), token)
+			return err
+		},
+	}
+	command.Flags().StringVar(&folder, "folder", ".gantry", "where the keys live")
+	command.Flags().StringVar(&organisation, "organisation", "", "id of the principal's organisation")
+	command.Flags().StringVar(&issuer, "issuer", "gantry", "issuer, as the server is told")
+	command.Flags().DurationVar(&life, "life", 12*time.Hour, "how long the token is good for, 744h at most")
+	_ = command.MarkFlagRequired("organisation") // the flag is declared above
+	return command
+}

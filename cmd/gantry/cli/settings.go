@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/google/uuid"
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/providers/posflag"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gantry.dev/cmd/gantry/wire"
+)
+
+// settings are what an operator tells a process: in a file, in the environment
+// as GANTRY_NAME, or by a flag, the later before the earlier.
+type settings struct {
+	Folder   string            `koanf:"folder"`
+	Database string            `koanf:"database"`
+	Bus      string            `koanf:"bus"`
+	Listen   string            `koanf:"listen"`
+	Issuer   string            `koanf:"issuer"`
+	Files    string            `koanf:"files"`
+	Worker   string            `koanf:"worker"`
+	Lease    time.Duration     `koanf:"lease"`
+	Poll     time.Duration     `koanf:"poll"`
+	Drain    time.Duration     `koanf:"drain"`
+	Secrets  map[string]string `koanf:"secrets"`
+}
+
+const (
+	envPrefix    = "GANTRY_"
+	secretPrefix = "SECRET_" // GANTRY_SECRET_LEDGER is the secret "ledger"
+	configFlag   = "config"
+)
+
+// settingFlags declares the settings that a command takes as flags.
+func settingFlags(command *cobra.Command, listen string) {
+	flags := command.Flags()
+	flags.String(configFlag, "", "YAML file with these settings and a map of secrets")
+	flags.String("folder", ".gantry", "where keys and, by default, the database live")
+	flags.String("database", "", "sqlite:PATH or postgres://…; by default a SQLite file in the folder")
+	flags.String("bus", "", "nats://… to tell other processes; by default inside this one")
+	flags.String("listen", listen, "host:port of the GraphQL interface; empty for none")
+	flags.String("issuer", "gantry", "issuer of bearer tokens")
+	flags.String("files", "", "root of the built-in file tools; by default there are none")
+	flags.String("worker", "", "names this process in leases; by default made up")
+	flags.Duration("lease", 15*time.Second, "how long a run stays with a worker that is not heard of")
+	flags.Duration("poll", time.Second, "how often to look when nobody tells")
+	flags.Duration("drain", 10*time.Second, "how long open requests may take at the end")
+}
+
+// readSettings joins file, environment and flags. A setting that is not known
+// is an error.
+func readSettings(command *cobra.Command) (settings, error) {
+	k := koanf.New(".")
+	known := map[string]bool{}
+	command.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+	if path, _ := command.Flags().GetString(configFlag); path != "" {
+		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+			return settings{}, fmt.Errorf("config file: %w", err)
+		}
+	}
+	environment := env.Provider(".", env.Opt{Prefix: envPrefix, TransformFunc: func(name, value string) (string, any) {
+		name = strings.TrimPrefix(name, envPrefix)
+		if reference, secret := strings.CutPrefix(name, secretPrefix); secret {
+			return "secrets." + strings.ToLower(reference), value
+		}
+		if name = strings.ToLower(name); !known[name] {
+			return "", nil // another program's, or the client's
+		}
+		return name, value
+	}})
+	if err := errors.Join(k.Load(environment, nil), k.Load(posflag.Provider(command.Flags(), ".", k), nil)); err != nil {
+		return settings{}, err
+	}
+	for _, name := range []string{configFlag, "help"} {
+		k.Delete(name)
+	}
+	var s settings
+	decoder := &mapstructure.DecoderConfig{Result: &s, ErrorUnused: true, WeaklyTypedInput: true,
+		DecodeHook: mapstructure.StringToTimeDurationHookFunc()}
+	if err := k.UnmarshalWithConf("", &s, koanf.UnmarshalConf{DecoderConfig: decoder}); err != nil {
+		return settings{}, fmt.Errorf("settings: %w", err)
+	}
+	if s.Worker == "" {
+		s.Worker = uuid.NewString()
+	}
+	return s, nil
+}
+
+// config makes a process of the settings.
+func (s settings) config(log *slog.Logger) wire.Config {
+	return wire.Config{Folder: s.Folder, Database: s.Database, Bus: s.Bus, Listen: s.Listen, Issuer: s.Issuer, Files: s.Files,
+		Worker: s.Worker, Lease: s.Lease, Poll: s.Poll, Drain: s.Drain, Secrets: s.Secrets, Log: log}
+}
+
+// logTo writes what an operator should see, one JSON object on each line.
+func logTo(command *cobra.Command) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(command.ErrOrStderr(), nil))
+}

@@ -1,0 +1,204 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"gantry.dev/agents"
+	"gantry.dev/agents/perform"
+	"gantry.dev/graph"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Budgets answers for budgets and for what was spent.
+type Budgets struct{ *Service }
+
+// node is one node of an organisation's budgets, by its configuration.
+type node struct {
+	name       string
+	department string // empty for the organisation's own
+	owner      string // who may change it
+	seenBy     []string
+	budget     agents.Budget
+}
+
+// nodes lists the organisation's own node and one for each department.
+func nodes(o agents.Organisation) []node {
+	accounts := perform.Accounts(o.Name, "")
+	all := []node{{name: accounts[len(accounts)-1], owner: o.BudgetOwner, seenBy: []string{o.BudgetOwner, o.Owner}, budget: o.Budget}}
+	for _, d := range o.Departments {
+		all = append(all, node{name: perform.Accounts(o.Name, d.Name)[0], department: d.Name, owner: d.BudgetOwner,
+			seenBy: []string{d.BudgetOwner, d.Owner, d.Contact, o.BudgetOwner, o.Owner}, budget: d.Budget})
+	}
+	return all
+}
+
+func (n node) visible(person policy.Principal) bool {
+	return slices.Contains(n.seenBy, person.ID) || person.HasRole(agents.RoleOperator)
+}
+
+// List returns the nodes that the caller answers for.
+func (b Budgets) List(ctx context.Context, caller graph.Caller) ([]graph.Budget, error) {
+	o, person, err := b.fresh(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	var list []graph.Budget
+	for _, n := range nodes(o) {
+		if !n.visible(person) {
+			continue
+		}
+		found, err := b.Store.Budget(ctx, n.name)
+		if errors.Is(err, engine.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, graph.Budget{Node: n.name, Period: string(n.budget.Per), Budget: found})
+	}
+	slices.SortFunc(list, func(x, y graph.Budget) int { return cmp.Compare(x.Node, y.Node) })
+	return list, nil
+}
+
+// Set changes a limit as the node's budget owner.
+func (b Budgets) Set(ctx context.Context, caller graph.Caller, commandID, name string, limit run.Amount) (graph.Change, error) {
+	o, person, err := b.fresh(ctx, caller)
+	if err != nil {
+		return graph.Change{}, err
+	}
+	all := nodes(o)
+	at := slices.IndexFunc(all, func(n node) bool { return n.name == name })
+	if at < 0 || !all[at].visible(person) {
+		return graph.Change{}, engine.ErrNotFound
+	}
+	if all[at].owner != person.ID {
+		return graph.Change{}, agents.ErrNotEntitled
+	}
+	remembered, err := receipt(caller, commandID, "", struct{}{}, "budget", name, limit)
+	if err != nil {
+		return graph.Change{}, err
+	}
+	err = b.Store.ReviseBudget(ctx, name, limit, remembered)
+	if errors.Is(err, engine.ErrReplayed) {
+		var none struct{}
+		err = b.replay(ctx, remembered, &none)
+		return graph.Change{Replayed: err == nil}, err
+	}
+	return graph.Change{}, err
+}
+
+// Usage sums what was settled: of everything for who sees the organisation's
+// budget, of their departments for who sees those, and of the caller's own runs.
+func (b Budgets) Usage(ctx context.Context, caller graph.Caller, groupBy string, fromMs, toMs int64) ([]graph.UsageRow, error) {
+	o, person, err := b.fresh(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, n := range nodes(o) {
+		if n.visible(person) {
+			seen[n.department] = true
+		}
+	}
+	sums := usage{rows: map[string]*graph.UsageRow{}, runs: map[string]bool{}}
+	models := b.modelOf(ctx)
+	err = b.Store.Spendings(ctx, o.Name, fromMs, toMs, func(s journal.Spending) error {
+		if !seen[""] && !seen[s.Head.Department] && s.Head.Subject != person.ID {
+			return nil
+		}
+		event, err := run.Decode(run.Record{Run: s.Head.Run, Kind: s.Kind, Version: s.Version, Body: s.Body})
+		if err != nil {
+			return err
+		}
+		key, err := keyOf(groupBy, s, event, models)
+		if err != nil || key == "" {
+			return err
+		}
+		sums.add(key, s.Head.Run, costOf(event))
+		return nil
+	})
+	return sums.list(), err
+}
+
+func costOf(event run.Event) run.Amount {
+	switch e := event.(type) {
+	case run.TurnAnswered:
+		return e.Cost
+	case run.CallEnded:
+		return e.Cost
+	}
+	return run.Amount{}
+}
+
+func keyOf(groupBy string, s journal.Spending, event run.Event, models func(runID string, turn int) (string, error)) (string, error) {
+	switch groupBy {
+	case "AGENT":
+		return s.Head.Agent, nil
+	case "DEPARTMENT":
+		return s.Head.Department, nil
+	case "SUBJECT":
+		return s.Head.Subject, nil
+	case "DAY":
+		return time.UnixMilli(s.AtMs).UTC().Format(time.DateOnly), nil
+	}
+	answered, isTurn := event.(run.TurnAnswered)
+	if !isTurn {
+		return "", nil // a call is no model's
+	}
+	return models(s.Head.Run, answered.Turn)
+}
+
+// modelOf finds which model took a turn, reading each run once.
+func (b Budgets) modelOf(ctx context.Context) func(runID string, turn int) (string, error) {
+	states := map[string]*run.State{}
+	return func(runID string, turn int) (string, error) {
+		state, known := states[runID]
+		if !known {
+			var err error
+			if state, err = b.Engine.State(ctx, runID); err != nil {
+				return "", err
+			}
+			states[runID] = state
+		}
+		for _, t := range state.Turns {
+			if t.Number == turn {
+				return t.Model, nil
+			}
+		}
+		return "", nil
+	}
+}
+
+type usage struct {
+	rows map[string]*graph.UsageRow
+	runs map[string]bool // key and run
+}
+
+func (u usage) add(key, runID string, cost run.Amount) {
+	row, known := u.rows[key]
+	if !known {
+		row = &graph.UsageRow{Key: key}
+		u.rows[key] = row
+	}
+	if counted := key + "\x00" + runID; !u.runs[counted] {
+		u.runs[counted] = true
+		row.Runs++
+	}
+	row.Spent = row.Spent.Plus(cost)
+}
+
+func (u usage) list() []graph.UsageRow {
+	var list []graph.UsageRow
+	for _, key := range slices.Sorted(maps.Keys(u.rows)) {
+		list = append(list, *u.rows[key])
+	}
+	return list
+}

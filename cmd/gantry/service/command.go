@@ -1,0 +1,108 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"gantry.dev/graph"
+	"gantry.dev/orchestrator/canon"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// build makes a command from the sealer of texts and the caller as the
+// directory knows them now.
+type build = func(seal func(text string) run.Text, person policy.Principal) run.Command
+
+// commanded is what a repeated command is answered with.
+type commanded struct {
+	Run string `json:"run"`
+}
+
+// Command takes a command to a run that the caller may see.
+func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID string, make build) (graph.Outcome, error) {
+	state, err := r.State(ctx, caller, runID)
+	if err != nil {
+		return graph.Outcome{}, err
+	}
+	_, person, err := r.fresh(ctx, caller)
+	if err != nil {
+		return graph.Outcome{}, err
+	}
+	submission := engine.Submission{Organisation: person.Organisation, Run: runID}
+	submission.Command = make(func(text string) run.Text {
+		ref, payload := engine.Seal(r.Source, runID, person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(text))
+		submission.Payloads = append(submission.Payloads, payload)
+		return ref
+	}, person)
+	kind, asked := request(make)
+	remembered, err := receipt(caller, commandID, runID, commanded{runID}, kind, runID, asked)
+	if err != nil {
+		return graph.Outcome{}, err
+	}
+	// Before anything is decided: what was done once would be refused the second time.
+	var first commanded
+	if again, err := r.replayed(ctx, remembered, &first); again || err != nil {
+		return graph.Outcome{Run: first.Run, Replayed: again}, err
+	}
+	if err := r.mayAsk(ctx, person, state, submission.Command); err != nil {
+		return graph.Outcome{}, err
+	}
+	submission.Receipt = &remembered
+	_, err = r.Engine.Submit(ctx, submission)
+	if errors.Is(err, engine.ErrReplayed) {
+		err = r.replay(ctx, remembered, &first)
+		return graph.Outcome{Run: first.Run, Replayed: err == nil}, err
+	}
+	return graph.Outcome{Run: runID}, err
+}
+
+// request is what a command asks for, without what differs between a command
+// and its repeat: fresh ids, the token, what the directory says.
+func request(make build) (kind string, asked any) {
+	plain := func(text string) run.Text { return run.Text{ID: canon.Digest([]byte(text))} }
+	switch c := make(plain, policy.Principal{}).(type) {
+	case run.Steer:
+		c.Steer, c.By = "", run.Identity{}
+		return "steer", c
+	case run.Cancel:
+		c.By = run.Identity{}
+		return "cancel", c
+	case run.Resume:
+		c.By = run.Identity{}
+		return "resume", c
+	case run.DecideApproval:
+		c.By = run.Identity{}
+		return "decide", c
+	case run.AnswerQuestion:
+		c.By = run.Identity{}
+		return "answer", c
+	case run.ResolveUncertain:
+		c.By = run.Identity{}
+		return "resolve", c
+	}
+	return "", nil
+}
+
+// mayAsk says who may steer and cancel: for whom the run works, who takes part
+// in its conversation; and, to cancel, who answers for its agent. Who may
+// decide and answer is the run's own rule.
+func (s *Service) mayAsk(ctx context.Context, person policy.Principal, state *run.State, command run.Command) error {
+	_, steers := command.(run.Steer)
+	_, cancels := command.(run.Cancel)
+	if !steers && !cancels || state.Started.Subject.ID == person.ID {
+		return nil
+	}
+	takes, err := s.participates(ctx, person, state.Started.Conversation)
+	if err != nil || takes {
+		return err
+	}
+	if cancels {
+		o, err := s.organisation(ctx, person.Organisation)
+		if err != nil || o.Answers(person, state.Started.Agent.Name) {
+			return err
+		}
+	}
+	return &run.Refusal{Code: "NOT_ENTITLED", Detail: "The run is not yours to guide; ask for whom it works, or who answers for its agent."}
+}

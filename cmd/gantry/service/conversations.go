@@ -1,0 +1,159 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"gantry.dev/graph"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Conversations answers for conversations.
+type Conversations struct{ *Service }
+
+func shown(c journal.Conversation) graph.Conversation {
+	return graph.Conversation{ID: c.ID, Title: c.Title, Participants: slices.Sorted(slices.Values(c.Participants)), CreatedMs: c.CreatedMs}
+}
+
+// begun is what a repeated beginning is answered with.
+type begun struct {
+	Conversation string `json:"conversation"`
+}
+
+// Create begins a conversation of the caller and other people.
+func (c Conversations) Create(ctx context.Context, caller graph.Caller, in graph.ConversationInput) (graph.Conversation, graph.Outcome, error) {
+	o, person, err := c.fresh(ctx, caller)
+	if err != nil {
+		return graph.Conversation{}, graph.Outcome{}, err
+	}
+	people := []string{person.ID}
+	for _, id := range in.Participants {
+		if _, known := o.Principal(id); !known {
+			return graph.Conversation{}, graph.Outcome{}, &run.Refusal{Code: "UNKNOWN_PARTICIPANT", Detail: "One of the participants is not known; check their ids."}
+		}
+		people = append(people, id)
+	}
+	slices.Sort(people)
+	people = slices.Compact(people)
+	nowMs, err := c.Store.Now(ctx)
+	if err != nil {
+		return graph.Conversation{}, graph.Outcome{}, err
+	}
+	made := journal.Conversation{ID: c.Source.ID(), Organisation: person.Organisation, CreatedBy: person.ID, CreatedMs: nowMs, Participants: people}
+	var payload engine.Payload
+	made.Title, payload = engine.Seal(c.Source, made.ID, person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(in.Title))
+	remembered, err := receipt(caller, in.CommandID, "", begun{made.ID}, "converse", in.Title, people)
+	if err != nil {
+		return graph.Conversation{}, graph.Outcome{}, err
+	}
+	err = c.Store.CreateConversation(ctx, made, payload, &remembered)
+	if errors.Is(err, engine.ErrReplayed) {
+		var first begun
+		if err := c.replay(ctx, remembered, &first); err != nil {
+			return graph.Conversation{}, graph.Outcome{}, err
+		}
+		found, err := c.Get(ctx, caller, first.Conversation)
+		return found, graph.Outcome{Replayed: true}, err
+	}
+	return shown(made), graph.Outcome{}, err
+}
+
+// Get returns a conversation that the caller takes part in.
+func (c Conversations) Get(ctx context.Context, caller graph.Caller, id string) (graph.Conversation, error) {
+	found, err := c.Store.Conversation(ctx, caller.Principal.Organisation, id)
+	if err != nil {
+		return graph.Conversation{}, err
+	}
+	if !slices.Contains(found.Participants, caller.Principal.ID) {
+		return graph.Conversation{}, engine.ErrNotFound
+	}
+	return shown(found), nil
+}
+
+// List pages through the caller's conversations, the newest first.
+func (c Conversations) List(ctx context.Context, caller graph.Caller, after string, first int) ([]graph.Conversation, string, error) {
+	var list []graph.Conversation
+	for {
+		page, err := c.Store.Conversations(ctx, caller.Principal.Organisation, after, pageRows)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, found := range page {
+			after = found.ID
+			if !slices.Contains(found.Participants, caller.Principal.ID) {
+				continue
+			}
+			if len(list) == first {
+				return list, list[first-1].ID, nil
+			}
+			list = append(list, shown(found))
+		}
+		if len(page) < pageRows {
+			return list, "", nil
+		}
+	}
+}
+
+// Entries returns entries of a conversation that the caller takes part in.
+func (c Conversations) Entries(ctx context.Context, caller graph.Caller, id string, after uint64, first int) ([]engine.Entry, error) {
+	if _, err := c.Get(ctx, caller, id); err != nil {
+		return nil, err
+	}
+	return c.Store.Entries(ctx, caller.Principal.Organisation, id, after, first)
+}
+
+// Send says something: to the people alone, to an agent that begins a run, or
+// to the newest run that goes on.
+func (c Conversations) Send(ctx context.Context, caller graph.Caller, in graph.Message) (graph.Outcome, error) {
+	if _, err := c.Get(ctx, caller, in.Conversation); err != nil {
+		return graph.Outcome{}, err
+	}
+	switch {
+	case in.Steer:
+		return c.steer(ctx, caller, in)
+	case in.Agent != "":
+		return Runs(c).Start(ctx, caller, graph.StartInput{Agent: in.Agent, Goal: in.Text, Conversation: in.Conversation, CommandID: in.CommandID})
+	}
+	return c.say(ctx, caller, in)
+}
+
+func (c Conversations) steer(ctx context.Context, caller graph.Caller, in graph.Message) (graph.Outcome, error) {
+	heads, err := c.Store.Heads(ctx, journal.Filter{Organisation: caller.Principal.Organisation, Conversation: in.Conversation, Agent: in.Agent}, pageRows)
+	if err != nil {
+		return graph.Outcome{}, err
+	}
+	at := slices.IndexFunc(heads, func(h run.Head) bool { return !h.Status.Ended() })
+	if at < 0 {
+		return graph.Outcome{}, &run.Refusal{Code: "NO_ACTIVE_RUN", Detail: "No run of the conversation goes on; name an agent to start one."}
+	}
+	return Runs(c).Command(ctx, caller, in.CommandID, heads[at].Run, func(seal func(string) run.Text, _ policy.Principal) run.Command {
+		return run.Steer{Steer: c.Source.ID(), By: caller.Identity, Text: seal(in.Text)}
+	})
+}
+
+func (c Conversations) say(ctx context.Context, caller graph.Caller, in graph.Message) (graph.Outcome, error) {
+	person := caller.Principal
+	text, payload := engine.Seal(c.Source, in.Conversation, person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(in.Text))
+	remembered, err := receipt(caller, in.CommandID, "", struct{}{}, "say", in.Conversation, in.Text)
+	if err != nil {
+		return graph.Outcome{}, err
+	}
+	err = c.Store.Say(ctx, engine.Entry{Organisation: person.Organisation, Conversation: in.Conversation, Kind: "message", Author: person.ID, Text: &text}, payload, remembered)
+	if errors.Is(err, engine.ErrReplayed) {
+		var none struct{}
+		return graph.Outcome{Replayed: true}, c.replay(ctx, remembered, &none)
+	}
+	return graph.Outcome{}, err
+}
+
+// Inbox answers what waits for people.
+type Inbox struct{ *Service }
+
+// Items returns what waits for the caller.
+func (i Inbox) Items(ctx context.Context, caller graph.Caller) ([]engine.InboxItem, error) {
+	return i.Store.Inbox(ctx, caller.Principal)
+}

@@ -1,0 +1,179 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"gantry.dev/agents"
+	"gantry.dev/agents/perform"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/run"
+)
+
+// Kits builds each configuration of each organisation once.
+type Kits struct {
+	store   *journal.Store
+	builder perform.Builder
+
+	mu    sync.Mutex
+	built map[string]*perform.Kit
+}
+
+var _ perform.Kits = (*Kits)(nil)
+
+// NewKits returns kits of the configurations in a store.
+func NewKits(store *journal.Store, builder perform.Builder) *Kits {
+	return &Kits{store: store, builder: builder, built: map[string]*perform.Kit{}}
+}
+
+// Current returns the kit of what is in force: the gate that every intent's
+// write checks names it. Errors: engine.ErrNotFound for an organisation that
+// has none.
+func (k *Kits) Current(ctx context.Context, organisation string) (*perform.Kit, error) {
+	digest, err := k.store.Gate(ctx, run.ConfigGate(organisation))
+	if err != nil {
+		return nil, err
+	}
+	if digest == "" {
+		return nil, fmt.Errorf("organisation %q: %w", organisation, engine.ErrNotFound)
+	}
+	return k.At(ctx, organisation, digest)
+}
+
+// At returns the kit of a configuration.
+func (k *Kits) At(ctx context.Context, organisation, digest string) (*perform.Kit, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if kit, known := k.built[organisation+"/"+digest]; known {
+		return kit, nil
+	}
+	body, err := k.store.Configuration(ctx, organisation, digest)
+	if err != nil {
+		return nil, err
+	}
+	var o agents.Organisation
+	if err := json.Unmarshal(body, &o); err != nil {
+		return nil, fmt.Errorf("configuration %.12s: %w", digest, err)
+	}
+	kit, err := k.builder.Build(o)
+	if err != nil {
+		return nil, fmt.Errorf("configuration %.12s: %w", digest, err)
+	}
+	k.built[organisation+"/"+digest] = kit
+	return kit, nil
+}
+
+// Rules gives the rules in force.
+func (k *Kits) Rules(ctx context.Context, organisation string) (run.Rules, error) {
+	kit, err := k.Current(ctx, organisation)
+	if err != nil {
+		return nil, err
+	}
+	return kit.Rules, nil
+}
+
+// changeAttempts bounds how often a change is decided again after another one
+// came first.
+const changeAttempts = 8
+
+// step is what one change of an organisation comes to.
+type step struct {
+	next            *agents.Organisation // nil: nothing changes yet
+	propose, settle *journal.Proposal
+}
+
+// change decides a change on what is in force and commits it, again when
+// another change came first. It reports whether a configuration was put in
+// force.
+func (k *Kits) change(ctx context.Context, organisation string, receipt *engine.Receipt, decide func(current agents.Organisation) (step, error)) (changed bool, err error) {
+	for range changeAttempts {
+		changed, err = k.attempt(ctx, organisation, receipt, decide)
+		if !errors.Is(err, run.ErrConflict) {
+			return changed, err
+		}
+	}
+	return false, engine.ErrTooBusy
+}
+
+func (k *Kits) attempt(ctx context.Context, organisation string, receipt *engine.Receipt, decide func(agents.Organisation) (step, error)) (bool, error) {
+	from, err := k.store.Gate(ctx, run.ConfigGate(organisation))
+	if err != nil {
+		return false, err
+	}
+	var current agents.Organisation
+	if from != "" {
+		kit, err := k.At(ctx, organisation, from)
+		if err != nil {
+			return false, err
+		}
+		current = kit.Organisation
+	}
+	decided, err := decide(current)
+	if err != nil {
+		return false, err
+	}
+	change := journal.Change{Organisation: organisation, From: from, Propose: decided.propose, Settle: decided.settle, Receipt: receipt}
+	if decided.next != nil {
+		kit, err := k.builder.Build(*decided.next)
+		if err != nil {
+			return false, err
+		}
+		if kit.Digest != from {
+			change.Digest = kit.Digest
+			if change.Body, err = json.Marshal(*decided.next); err != nil {
+				return false, fmt.Errorf("configuration: %w", err)
+			}
+		}
+	}
+	return change.Digest != "", k.store.ChangeOrganisation(ctx, change)
+}
+
+// Apply puts loaded files in force: what people decided since then about
+// stages, kills and budgets stays. The same files again change nothing.
+// It returns the digest that is in force now.
+func (k *Kits) Apply(ctx context.Context, loaded agents.Organisation) (digest string, changed bool, err error) {
+	var before, after agents.Organisation
+	changed, err = k.change(ctx, loaded.Name, nil, func(current agents.Organisation) (step, error) {
+		before, after = current, loaded
+		if current.Name != "" {
+			if after, err = agents.Apply(current, loaded); err != nil {
+				return step{}, err
+			}
+		}
+		return step{next: &after}, nil
+	})
+	if err != nil {
+		return "", false, err
+	}
+	if digest, err = after.Digest(); err != nil || !changed {
+		return digest, changed, err
+	}
+	return digest, changed, k.setBudgets(ctx, before, after)
+}
+
+// setBudgets sets the limits that the files changed.
+func (k *Kits) setBudgets(ctx context.Context, before, after agents.Organisation) error {
+	earlier := limits(before)
+	for node, limit := range limits(after) {
+		if old, known := earlier[node]; known && old == limit {
+			continue
+		}
+		if err := k.store.SetBudget(ctx, node, limit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// limits are what an organisation's files say of each node of its budgets.
+func limits(o agents.Organisation) map[string]run.Amount {
+	all := map[string]run.Amount{}
+	for _, node := range nodes(o) {
+		all[node.name] = run.Amount{MicroUSD: node.budget.MicroUSD, Tokens: node.budget.Tokens}
+	}
+	return all
+}

@@ -1,0 +1,221 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gantry.dev/agents"
+	"gantry.dev/graph"
+	"gantry.dev/orchestrator/canon"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Agents answers for agents, and changes them.
+type Agents struct{ *Service }
+
+// List returns the agents that serve the caller or that the caller answers for.
+func (a Agents) List(ctx context.Context, caller graph.Caller) ([]graph.Agent, error) {
+	o, err := a.organisation(ctx, caller.Principal.Organisation)
+	if err != nil {
+		return nil, err
+	}
+	var list []graph.Agent
+	for _, revision := range o.Agents {
+		if !revision.Serves(caller.Principal) && !o.Answers(caller.Principal, revision.Name) {
+			continue
+		}
+		digest, err := revision.Digest()
+		if err != nil {
+			return nil, err
+		}
+		_, stopped := o.Stopped(revision)
+		list = append(list, graph.Agent{Revision: revision, Digest: digest, Stage: o.Stage(revision), Stopped: stopped})
+	}
+	return list, nil
+}
+
+// Get returns one of the agents of List.
+func (a Agents) Get(ctx context.Context, caller graph.Caller, name string) (graph.Agent, error) {
+	list, err := a.List(ctx, caller)
+	if err != nil {
+		return graph.Agent{}, err
+	}
+	at := slices.IndexFunc(list, func(agent graph.Agent) bool { return agent.Revision.Name == name })
+	if at < 0 {
+		return graph.Agent{}, engine.ErrNotFound
+	}
+	return list[at], nil
+}
+
+// The kinds of proposal.
+const (
+	proposedRevision = "publish"
+	proposedStage    = "stage"
+)
+
+// Publish proposes a revision, or puts the same one in force that another
+// person proposed.
+func (a Agents) Publish(ctx context.Context, caller graph.Caller, commandID string, manifest []byte) (string, graph.Change, error) {
+	revision, err := agents.ReadRevision("manifest", manifest)
+	if err != nil {
+		return "", graph.Change{}, err
+	}
+	digest, err := revision.Digest()
+	if err != nil {
+		return "", graph.Change{}, &run.Refusal{Code: "INVALID", Detail: "The manifest is not valid UTF-8 text."}
+	}
+	change, err := a.alter(ctx, caller, commandID, []any{"publish", digest}, func(o agents.Organisation) (step, bool, error) {
+		return a.second(ctx, o, revision, journal.Proposal{Kind: proposedRevision, Name: revision.Name, Digest: digest, By: caller.Principal.ID, Body: manifest},
+			func(by, approvedBy string, _ journal.Proposal) (agents.Organisation, error) {
+				return agents.Publish(o, revision, by, approvedBy)
+			})
+	})
+	return revision.Name, change, err
+}
+
+// staged is the body of a proposed stage.
+type staged struct {
+	Stage    policy.Stage `json:"stage"`
+	Evidence string       `json:"evidence"`
+}
+
+// SetStage makes an agent's stage stricter at once, and freer once a second
+// person asks for the same.
+func (a Agents) SetStage(ctx context.Context, caller graph.Caller, commandID, name string, stage policy.Stage, evidence string) (graph.Change, error) {
+	if _, err := a.Get(ctx, caller, name); err != nil {
+		return graph.Change{}, err
+	}
+	nowMs, err := a.Store.Now(ctx)
+	if err != nil {
+		return graph.Change{}, err
+	}
+	return a.alter(ctx, caller, commandID, []any{"stage", name, stage, evidence}, func(o agents.Organisation) (step, bool, error) {
+		revision, _ := o.Agent(name)
+		decide := func(by, approvedBy, evidence string) (agents.Organisation, error) {
+			return agents.SetStage(o, agents.StageDecision{Agent: name, Stage: stage, Evidence: evidence, By: by, ApprovedBy: approvedBy, AtMs: nowMs})
+		}
+		if stage <= o.Stage(revision) {
+			next, err := decide(caller.Principal.ID, "", evidence)
+			return step{next: &next}, false, err
+		}
+		body, err := json.Marshal(staged{stage, evidence})
+		if err != nil {
+			return step{}, false, err
+		}
+		digest, err := canon.DigestOf([]any{revision, stage})
+		if err != nil {
+			return step{}, false, err
+		}
+		return a.second(ctx, o, revision, journal.Proposal{Kind: proposedStage, Name: name, Digest: digest, By: caller.Principal.ID, Body: body},
+			func(by, approvedBy string, proposal journal.Proposal) (agents.Organisation, error) {
+				var first staged
+				if err := json.Unmarshal(proposal.Body, &first); err != nil {
+					return agents.Organisation{}, fmt.Errorf("proposal: %w", err)
+				}
+				return decide(by, approvedBy, first.Evidence)
+			})
+	})
+}
+
+// Kill stops new intents.
+func (a Agents) Kill(ctx context.Context, caller graph.Caller, commandID string, scope agents.KillScope, name, reason string) (graph.Change, error) {
+	nowMs, err := a.Store.Now(ctx)
+	if err != nil {
+		return graph.Change{}, err
+	}
+	return a.alter(ctx, caller, commandID, []any{"kill", scope, name, reason}, func(o agents.Organisation) (step, bool, error) {
+		next, err := agents.Stop(o, agents.Kill{Scope: scope, Name: name, By: caller.Principal.ID, Reason: reason, AtMs: nowMs})
+		return step{next: &next}, false, err
+	})
+}
+
+// altered is what a repeated change is answered with.
+type altered struct {
+	Pending bool `json:"pending"`
+}
+
+// alter decides and commits a change under a command id.
+func (a Agents) alter(ctx context.Context, caller graph.Caller, commandID string, request []any,
+	decide func(agents.Organisation) (next step, pending bool, err error)) (graph.Change, error) {
+	remembered, err := receipt(caller, commandID, "", altered{}, request...)
+	if err != nil {
+		return graph.Change{}, err
+	}
+	var first altered
+	if again, err := a.replayed(ctx, remembered, &first); again || err != nil {
+		return graph.Change{Replayed: again, Pending: first.Pending}, err
+	}
+	var answer altered
+	_, err = a.Kits.change(ctx, caller.Principal.Organisation, &remembered, func(o agents.Organisation) (step, error) {
+		decided, pending, err := decide(o)
+		if err != nil {
+			return step{}, err
+		}
+		answer.Pending = pending
+		remembered.Answer, err = json.Marshal(answer)
+		return decided, err
+	})
+	if errors.Is(err, engine.ErrReplayed) {
+		err = a.replay(ctx, remembered, &first)
+		return graph.Change{Replayed: err == nil, Pending: first.Pending}, err
+	}
+	return graph.Change{Pending: answer.Pending}, err
+}
+
+// second puts in force what another person proposed alike; else it proposes.
+// What could not be put in force is not proposed.
+func (a Agents) second(ctx context.Context, o agents.Organisation, revision agents.Revision, proposal journal.Proposal,
+	decide func(by, approvedBy string, proposal journal.Proposal) (agents.Organisation, error)) (step, bool, error) {
+	earlier, err := a.Store.Proposal(ctx, o.Name, proposal.Kind, proposal.Name)
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return step{}, false, err
+	}
+	if err == nil && earlier.Digest == proposal.Digest && earlier.By != proposal.By {
+		next, err := decide(earlier.By, proposal.By, earlier)
+		return step{next: &next, settle: &earlier}, false, err
+	}
+	trial, err := decide(proposal.By, o.SecondPerson(proposal.By, revision), proposal)
+	if err != nil {
+		return step{}, false, err
+	}
+	unchanged, err := same(o, trial)
+	if err != nil || unchanged {
+		return step{}, false, err
+	}
+	return step{propose: &proposal}, true, nil
+}
+
+func same(a, b agents.Organisation) (bool, error) {
+	before, err := a.Digest()
+	if err != nil {
+		return false, err
+	}
+	after, err := b.Digest()
+	return before == after, err
+}
+
+// Tools describes calls.
+type Tools struct{ *Service }
+
+// Operation describes a call of exactly this definition.
+func (t Tools) Operation(ctx context.Context, caller graph.Caller, name, revision string, arguments []byte) (graph.Operation, error) {
+	kit, err := t.Kits.Current(ctx, caller.Principal.Organisation)
+	if err != nil {
+		return graph.Operation{}, err
+	}
+	definition, _, known := kit.Box.Definition(name)
+	if !known || definition.Digest() != revision {
+		return graph.Operation{}, engine.ErrNotFound
+	}
+	checked, refusal := kit.Box.Check(name, arguments)
+	if refusal != nil {
+		return graph.Operation{}, engine.ErrNotFound
+	}
+	return graph.Operation{Description: definition.Description, Resource: checked.Resource}, nil
+}

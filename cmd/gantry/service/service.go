@@ -1,0 +1,111 @@
+// Package service answers the ports of the GraphQL interface, and commands by
+// message, from the journal, the engine and the organisation's configuration.
+// Here stands what a caller may see and ask for; what becomes of it is decided
+// by the run's own rules.
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"gantry.dev/agents"
+	"gantry.dev/agents/perform"
+	"gantry.dev/graph"
+	"gantry.dev/orchestrator/bus"
+	"gantry.dev/orchestrator/canon"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Service is what every port is answered from.
+type Service struct {
+	Store     *journal.Store
+	Engine    *engine.Engine
+	Admission *perform.Admission
+	Kits      *Kits
+	Hub       *bus.Hub
+	Source    engine.Source
+}
+
+var (
+	_ graph.Runs          = Runs{}
+	_ graph.Conversations = Conversations{}
+	_ graph.Inbox         = Inbox{}
+	_ graph.Tools         = Tools{}
+	_ graph.Agents        = Agents{}
+	_ graph.Budgets       = Budgets{}
+	_ graph.Live          = Live{}
+	_ graph.Directory     = (*Service)(nil)
+)
+
+// Principal returns who has the id in an organisation, as its configuration in
+// force says.
+func (s *Service) Principal(ctx context.Context, organisation, id string) (policy.Principal, bool) {
+	o, err := s.organisation(ctx, organisation)
+	if err != nil {
+		return policy.Principal{}, false
+	}
+	return o.Principal(id)
+}
+
+func (s *Service) organisation(ctx context.Context, name string) (agents.Organisation, error) {
+	kit, err := s.Kits.Current(ctx, name)
+	if err != nil {
+		return agents.Organisation{}, err
+	}
+	return kit.Organisation, nil
+}
+
+// fresh returns the caller's organisation and the caller as it knows them now.
+// Errors: engine.ErrNotFound for somebody who is no longer there.
+func (s *Service) fresh(ctx context.Context, caller graph.Caller) (agents.Organisation, policy.Principal, error) {
+	o, err := s.organisation(ctx, caller.Principal.Organisation)
+	if err != nil {
+		return o, policy.Principal{}, err
+	}
+	person, known := o.Principal(caller.Principal.ID)
+	if !known {
+		return o, person, engine.ErrNotFound
+	}
+	return o, person, nil
+}
+
+// receipt remembers what a command gave. Request is everything that the caller
+// asked for: the same id with another request is refused.
+func receipt(caller graph.Caller, commandID, runID string, answer any, request ...any) (engine.Receipt, error) {
+	digest, err := canon.DigestOf(request)
+	if err != nil {
+		return engine.Receipt{}, &run.Refusal{Code: "INVALID", Detail: "The request is not valid UTF-8 text."}
+	}
+	body, err := json.Marshal(answer)
+	return engine.Receipt{Organisation: caller.Principal.Organisation, Caller: caller.Principal.ID, Command: commandID,
+		Request: digest, Run: runID, Answer: body}, err
+}
+
+// replay finds the first answer to a repeated command.
+func (s *Service) replay(ctx context.Context, asked engine.Receipt, answer any) error {
+	first, err := s.Store.Receipt(ctx, asked.Organisation, asked.Caller, asked.Command)
+	if err != nil {
+		return err
+	}
+	if first.Request != asked.Request {
+		return &run.Refusal{Code: "COMMAND_ID_REUSED", Detail: "This command id was used for another request; make a fresh one."}
+	}
+	if err := json.Unmarshal(first.Answer, answer); err != nil {
+		return fmt.Errorf("receipt: %w", err)
+	}
+	return nil
+}
+
+// replayed reports whether an answer to the command is there already.
+func (s *Service) replayed(ctx context.Context, asked engine.Receipt, answer any) (bool, error) {
+	err := s.replay(ctx, asked, answer)
+	if errors.Is(err, engine.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,104 @@
+package wire
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/sourcegraph/conc"
+
+	"gantry.dev/cmd/gantry/service"
+	"gantry.dev/graph"
+	"gantry.dev/orchestrator/bus"
+)
+
+// audience names Gantry in bearer tokens.
+const audience = "gantry"
+
+// server serves the GraphQL interface.
+type server struct {
+	http     *http.Server
+	listener net.Listener
+	handler  *graph.Handler
+	tasks    conc.WaitGroup
+}
+
+func (p *Platform) newVerifier() (*graph.Verifier, error) {
+	return graph.NewVerifier(p.Keys.Signing.Public().(ed25519.PublicKey), p.Config.Issuer, audience, time.Now)
+}
+
+// listen begins to serve where the configuration says so.
+func (p *Platform) listen(ctx context.Context) error {
+	if p.Config.Listen == "" {
+		return nil
+	}
+	handler, err := graph.NewHandler(graph.Config{
+		Runs: service.Runs{Service: p.Service}, Conversations: service.Conversations{Service: p.Service}, Inbox: service.Inbox{Service: p.Service},
+		Tools: service.Tools{Service: p.Service}, Agents: service.Agents{Service: p.Service}, Budgets: service.Budgets{Service: p.Service},
+		Live: service.Live{Service: p.Service, Tasks: &p.streams}, Directory: p.Service, Verifier: p.verifier,
+		Limits: graph.DefaultLimits(), Connections: graph.DefaultConnectionLimits(), Introspection: p.Config.Dev,
+		NewID: p.Source.ID, Clock: time.Now, Log: p.Config.Log,
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.Config.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", handler)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	mux.HandleFunc("GET /readyz", p.ready)
+	p.server = &server{listener: listener, handler: handler, http: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(p.Config.Log.Handler(), slog.LevelDebug)}}
+	p.server.tasks.Go(func() {
+		if err := p.server.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			p.Config.Log.Error("server stopped", "error", err)
+		}
+	})
+	return nil
+}
+
+// ready says whether the process can do its work: the journal answers.
+func (p *Platform) ready(w http.ResponseWriter, r *http.Request) {
+	if _, err := p.Store.Now(r.Context()); err != nil {
+		http.Error(w, "the journal does not answer", http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// Address is where the interface listens, "host:port"; empty for nowhere.
+func (p *Platform) Address() string {
+	if p.server == nil {
+		return ""
+	}
+	return p.server.listener.Addr().String()
+}
+
+// close lets open requests end and ends the streams, whose readers resume
+// elsewhere from their cursors.
+func (s *server) close(drain time.Duration, hub *bus.Hub) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drain)
+	defer cancel()
+	hub.Close()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.http.Close())
+	}
+	s.tasks.Wait()
+	s.handler.Wait()
+	return err
+}
+
+// Token signs a bearer token for a principal.
+func (k Keys) Token(organisation, principal, issuer, id string, from time.Time, life time.Duration) (string, error) {
+	return graph.Mint(k.Signing, graph.Grant{Organisation: organisation, Principal: principal, Issuer: issuer, Audience: audience,
+		TokenID: id, From: from, Until: from.Add(life)})
+}

@@ -1,0 +1,100 @@
+package wire
+
+import (
+	"context"
+	"time"
+
+	"gantry.dev/agents/perform"
+	"gantry.dev/orchestrator/bus"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/run"
+)
+
+// committed tells everybody who waits for what this process wrote.
+func (p *Platform) committed(written []journal.Committed) {
+	for _, c := range written {
+		batch := batchOf(c)
+		if p.Hub != nil {
+			p.Hub.Offer(batch)
+		}
+		if p.relay != nil {
+			p.relay.Offer(batch)
+		}
+		if c.Outside && len(c.Records) > 0 && p.worker != nil {
+			p.worker.Ring(c.Head.Run)
+		}
+	}
+}
+
+// batchOf numbers the records of one write.
+func batchOf(c journal.Committed) bus.Batch {
+	batch := bus.Batch{Writer: c.Writer, Entries: c.Entries, Due: c.Outside && c.Head.DueMs > 0}
+	first := c.N + 1 - uint64(len(c.Records))
+	for i, record := range c.Records {
+		batch.Rows = append(batch.Rows, bus.Committed{N: first + uint64(i), Organisation: c.Head.Organisation, Record: record})
+	}
+	if len(c.Inbox) > 0 {
+		batch.Inboxes = []string{c.Head.Organisation}
+	}
+	return batch
+}
+
+// moved hears that somebody wrote to a run. What this process wrote it knows.
+func (p *Platform) moved(writer, runID string) {
+	if writer != p.Store.Writer() {
+		p.worker.Rouse(runID)
+	}
+}
+
+// hearDue wakes the worker when any process made a run due.
+func (p *Platform) hearDue(ctx context.Context, ticks <-chan time.Time) {
+	for {
+		if subscription, err := p.bus.Subscribe(ctx, bus.TopicDue); err == nil {
+			subscription.Each(func(context.Context, bus.Message) error {
+				p.worker.Ring("")
+				return nil
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
+		}
+	}
+}
+
+// tellText tells a piece of an answer. Nothing depends on it, so a bus that is
+// away loses it.
+func (p *Platform) tellText(d perform.Delta) {
+	_ = p.bus.TellText(context.Background(), bus.TextDelta{Run: d.Run, Turn: d.Turn, Attempt: d.Attempt, Part: d.Part, Text: d.Text, Marking: d.Marking})
+}
+
+// writers shows the journal to the relay.
+type writers struct{ *journal.Store }
+
+// After returns the records of one writer after a number.
+func (w writers) After(ctx context.Context, writer string, n uint64, limit int) ([]run.Record, error) {
+	rows, err := w.Store.After(ctx, writer, n, limit)
+	records := make([]run.Record, len(rows))
+	for i, row := range rows {
+		records[i] = row.Record
+	}
+	return records, err
+}
+
+// entries shows conversations to the hub.
+type entries struct{ store *journal.Store }
+
+// pageEntries is how many entries one reading gives.
+const pageEntries = 256
+
+// Entries returns entries after a number and the number of the newest.
+func (e entries) Entries(ctx context.Context, organisation, conversation string, after uint64) ([]engine.Entry, uint64, error) {
+	list, err := e.store.Entries(ctx, organisation, conversation, after, pageEntries)
+	if err != nil {
+		return nil, 0, err
+	}
+	found, err := e.store.Conversation(ctx, organisation, conversation)
+	return list, found.Entries, err
+}
