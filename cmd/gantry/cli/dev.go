@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -86,7 +87,7 @@ func (h *house) writeAccess() error {
 // waiting returns an approval that waits for the controller, and starts a run
 // that will ask for one where none does. It is nil when every invoice of the
 // sample is settled.
-func (h *house) waiting(ctx context.Context) (*client.Approval, error) {
+func (h *house) waiting(ctx context.Context) (*client.Item, error) {
 	decider, err := h.as(sampleDecider)
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (h *house) waiting(ctx context.Context) (*client.Approval, error) {
 	if err != nil || !started {
 		return nil, err
 	}
-	var held *client.Approval
+	var held *client.Item
 	err = decider.InboxChanges(ctx, func(items []client.Item) (bool, error) {
 		held = firstApproval(items)
 		return held == nil, nil
@@ -110,13 +111,12 @@ func (h *house) waiting(ctx context.Context) (*client.Approval, error) {
 	return held, err
 }
 
-func firstApproval(items []client.Item) *client.Approval {
-	for _, item := range items {
-		if item.Approval != nil {
-			return item.Approval
-		}
+func firstApproval(items []client.Item) *client.Item {
+	at := slices.IndexFunc(items, func(item client.Item) bool { return item.Approval != nil })
+	if at < 0 {
+		return nil
 	}
-	return nil
+	return &items[at]
 }
 
 // startOne starts a run over the first invoice that the ledger knows nothing of.
@@ -141,7 +141,7 @@ func (h *house) startOne(ctx context.Context) (bool, error) {
 
 func reconcile(invoice string) string { return "Reconcile invoice " + invoice + "." }
 
-func (h *house) greet(out io.Writer, held *client.Approval) error {
+func (h *house) greet(out io.Writer, held *client.Item) error {
 	_, err := fmt.Fprintf(out, "Gantry serves %s at %s\n"+
 		"  explorer       %s/\n"+
 		"  GraphQL        %s/graphql (POST, SSE, graphql-transport-ws)\n"+
@@ -151,6 +151,6 @@ func (h *house) greet(out io.Writer, held *client.Approval) error {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "\nA run waits for %s to decide:\n  %s %s\n\nApprove it from a second terminal:\n  go run ./cmd/gantry approve %s\n\nWatch it:\n  go run ./cmd/gantry watch %s\n",
-		sampleDecider, held.Tool, held.Arguments.Display, held.ID, held.Run)
+		sampleDecider, held.Approval.Tool, held.Approval.Arguments.Display, held.ID, held.Run.ID)
 	return err
 }
