@@ -1,0 +1,109 @@
+package run_test
+
+import (
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// ledger books every reservation of a run by its attempt, apart from the run's
+// own budget: each is held, kept as unknown, or given back. What was reported
+// above its reservation is the overrun.
+type ledger struct {
+	turn     run.Amount
+	calls    map[int]run.Amount
+	settled  run.Amount
+	unknown  run.Amount
+	overrun  run.Amount
+	account  run.BudgetMove // the sum of all moves
+	finished bool
+}
+
+func newLedger() ledger { return ledger{calls: map[int]run.Amount{}} }
+
+// note books one event by the state that it comes to.
+func (l *ledger) note(t *rapid.T, s *run.State, event run.Event) {
+	switch e := event.(type) {
+	case run.TurnStarted:
+		l.turn = e.Reserve
+	case run.TurnAnswered:
+		l.settle(e.Cost, l.turn)
+		l.turn = run.Amount{}
+	case run.TurnFailed:
+		if e.Unknown {
+			l.unknown = l.unknown.Plus(l.turn)
+		}
+		l.turn = run.Amount{}
+	case run.CallIntended:
+		require.Zero(t, l.calls[e.Call], "two reservations for one call")
+		l.calls[e.Call] = e.Reserve
+	case run.CallUncertain:
+		class := s.Call(e.Call).Class
+		if again := class == policy.ClassRead || class == policy.Keyed; again && !e.Ask && !s.Closing() {
+			l.keep(e.Call)
+		}
+	case run.UncertainResolved:
+		if e.Resolution == run.Repeat && s.Call(e.Call).Phase != run.CallDone {
+			l.keep(e.Call)
+		}
+	case run.CallEnded:
+		if e.Unknown {
+			l.keep(e.Call)
+			return
+		}
+		l.settle(e.Cost, l.calls[e.Call])
+		delete(l.calls, e.Call)
+	}
+}
+
+func (l *ledger) keep(call int) {
+	l.unknown = l.unknown.Plus(l.calls[call])
+	delete(l.calls, call)
+}
+
+func (l *ledger) settle(cost, reserve run.Amount) {
+	l.settled = l.settled.Plus(cost)
+	l.overrun = l.overrun.Plus(run.Amount{MicroUSD: max(cost.MicroUSD-reserve.MicroUSD, 0), Tokens: max(cost.Tokens-reserve.Tokens, 0)})
+}
+
+// hold compares the budget with the books after one event.
+func (l *ledger) hold(t *rapid.T, s *run.State, event run.Event) {
+	reserved := l.turn
+	for _, reserve := range l.calls {
+		reserved = reserved.Plus(reserve)
+	}
+	b := s.Budget
+	require.Equal(t, run.Budget{Limit: b.Limit, Reserved: reserved, Settled: l.settled, Unknown: l.unknown}, b)
+	for _, amount := range []run.Amount{b.Limit, b.Reserved, b.Settled, b.Unknown} {
+		require.GreaterOrEqual(t, amount.MicroUSD, int64(0))
+		require.GreaterOrEqual(t, amount.Tokens, int64(0))
+	}
+	switch event.(type) {
+	case run.TurnStarted, run.CallIntended:
+		require.True(t, b.Committed().Within(b.Limit), "a reservation that does not fit: %+v", b)
+	default:
+		require.True(t, b.Committed().Within(b.Limit.Plus(l.overrun)), "committed more than the overrun explains: %+v", b)
+	}
+}
+
+func (l *ledger) move(moves []run.BudgetMove) {
+	for _, m := range moves {
+		l.account.Reserve = l.account.Reserve.Plus(m.Reserve)
+		l.account.Settle = l.account.Settle.Plus(m.Settle)
+		l.account.Unknown = l.account.Unknown.Plus(m.Unknown)
+	}
+}
+
+// close compares the account that carries the run with the run after one write.
+func (l *ledger) close(t *rapid.T, s *run.State) {
+	want := run.BudgetMove{Reserve: s.Budget.Limit}
+	if s.Ended != nil {
+		want = run.BudgetMove{Settle: s.Budget.Settled, Unknown: s.Budget.Unknown}
+		require.Zero(t, s.Budget.Reserved, "the end leaves a reservation")
+		require.Equal(t, s.Budget.Settled, s.Ended.Settled)
+		require.Equal(t, s.Budget.Unknown, s.Ended.Unknown)
+	}
+	require.Equal(t, want, l.account)
+}
