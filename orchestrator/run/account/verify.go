@@ -2,7 +2,9 @@ package account
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -24,14 +26,50 @@ type line struct {
 // Export writes records as JSON lines. The texts are not in it, only their
 // commitments.
 func Export(w io.Writer, records []run.Record) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
 	for _, r := range records {
-		if err := encoder.Encode(line{r.Run, r.Seq, r.Kind, r.Version, r.AtMs, r.Prev, r.Digest, r.Body}); err != nil {
+		if err := (line{r.Run, r.Seq, r.Kind, r.Version, r.AtMs, r.Prev, r.Digest, r.Body}).write(w); err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
 	}
 	return nil
+}
+
+// write writes the one form that a line has, with its newline.
+func (l line) write(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(l)
+}
+
+// readLine reads one line, and refuses what says the same in other bytes: then
+// every byte of an export is held by the chain.
+func readLine(text []byte) (line, error) {
+	var l line
+	if err := json.Unmarshal(text, &l); err != nil {
+		return line{}, err
+	}
+	var written bytes.Buffer
+	if err := l.write(&written); err != nil {
+		return line{}, err
+	}
+	newline := []byte("\n")
+	if !bytes.Equal(bytes.TrimSuffix(written.Bytes(), newline), bytes.TrimSuffix(text, newline)) {
+		return line{}, errRewritten
+	}
+	return l, nil
+}
+
+var errRewritten = errors.New("the line is not as it was exported")
+
+// splitLines cuts after each newline and keeps it.
+func splitLines(data []byte, atEnd bool) (int, []byte, error) {
+	if end := bytes.IndexByte(data, '\n'); end >= 0 {
+		return end + 1, data[:end+1], nil
+	}
+	if atEnd && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
 }
 
 // Report is what a check of an export found.
@@ -42,19 +80,20 @@ type Report struct {
 	Status  run.Status
 }
 
-// Verify reads an export and checks it: every digest, the order, and that each
-// record follows from the rules. The error names the first bad record. Head,
-// when not empty, is the digest that the last record must have, from a copy
-// kept elsewhere: it shows an export that was cut short.
+// Verify reads an export and checks it: every byte, every digest, the order, and
+// that each record follows from the rules. The error names the first bad record.
+// Head, when not empty, is the digest that the last record must have, from a
+// copy kept elsewhere: it shows an export that was cut short.
 func Verify(r io.Reader, head string) (Report, error) {
 	var report Report
 	state := &run.State{}
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, 16<<20)
+	scanner.Split(splitLines)
 	for scanner.Scan() {
-		var l line
-		if err := json.Unmarshal(scanner.Bytes(), &l); err != nil {
-			return report, fmt.Errorf("record %d is not readable", report.Records+1)
+		l, err := readLine(scanner.Bytes())
+		if err != nil {
+			return report, fmt.Errorf("record %d is not readable: %w", report.Records+1, err)
 		}
 		if report.Records == 0 {
 			state.ID, report.Run = l.Run, l.Run
