@@ -18,6 +18,7 @@ func Root() *cobra.Command {
 	root := &cobra.Command{Use: "gantry", Short: "Run AI agents and stay in charge of what they do", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(devCommand(), demoCommand(), serveCommand(), workCommand(), migrateCommand(), applyCommand(), keysCommand(), tokenCommand(),
 		verifyCommand(), Policy(policySource), ledger.Command())
+	root.AddCommand(remote()...)
 	return root
 }
 

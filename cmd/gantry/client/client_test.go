@@ -109,6 +109,16 @@ func TestEveryOperationIsOneOfTheSchema(t *testing.T) {
 		"explain":      func() error { _, err := c.Explain(ctx, "r"); return err },
 		"explain turn": func() error { _, _, err := c.ExplainTurn(ctx, "r", 1); return err },
 		"export":       func() error { _, err := c.Export(ctx, "r"); return err },
+		"resume": func() error {
+			_, err := c.Resume(ctx, "r", client.Resume{Turns: 1, MicroUSD: 2, Tokens: 3, Accept: true})
+			return err
+		},
+		"resolve": func() error {
+			_, err := c.Resolve(ctx, "r", client.Finding{Call: 1, Resolution: "REPEAT", Evidence: "e", Override: true})
+			return err
+		},
+		"agent":        func() error { _, err := c.Agent(ctx, "a"); return err },
+		"stage":        func() error { _, _, err := c.SetStage(ctx, "a", "OBSERVE", ""); return err },
 		"events":       func() error { return c.Events(ctx, "r", "c", nil) },
 		"inbox events": func() error { return c.InboxChanges(ctx, nil) },
 	} {

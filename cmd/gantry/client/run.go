@@ -149,9 +149,11 @@ const (
  edges{node{...R}} pageInfo{hasNextPage endCursor}}}` + runFields
 	observedDocument = `query($filter:RunFilter,$first:Int!,$after:Cursor){runs(filter:$filter,first:$first,after:$after){
  edges{node{...R calls{...C}}} pageInfo{hasNextPage endCursor}}}` + runFields + callFields
-	steerDocument  = `mutation($input:SteerRunInput!){done:steerRun(input:$input)` + payload
-	cancelDocument = `mutation($input:CancelRunInput!){done:cancelRun(input:$input)` + payload
-	eventsDocument = `subscription($run:ID!,$after:Cursor){runEvents(run:$run,after:$after){cursor seq kind at summary event}}`
+	steerDocument   = `mutation($input:SteerRunInput!){done:steerRun(input:$input)` + payload
+	cancelDocument  = `mutation($input:CancelRunInput!){done:cancelRun(input:$input)` + payload
+	resumeDocument  = `mutation($input:ResumeRunInput!){done:resumeRun(input:$input)` + payload
+	resolveDocument = `mutation($input:ResolveUncertainInput!){done:resolveUncertain(input:$input)` + payload
+	eventsDocument  = `subscription($run:ID!,$after:Cursor){runEvents(run:$run,after:$after){cursor seq kind at summary event}}`
 )
 
 type runPayload struct{ Run Run }
@@ -189,6 +191,35 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) (Run, error) {
 		input["reason"] = reason
 	}
 	return c.changeRun(ctx, cancelDocument, input)
+}
+
+// Resume says how a run goes on that waits at a limit or is parked.
+type Resume struct {
+	Turns    int   // more model turns
+	MicroUSD int64 // more money
+	Tokens   int64 // more tokens
+	Accept   bool  // take the unchecked answer as it is
+	End      bool  // end the run instead
+}
+
+// Resume lets a run go on, or ends it. Errors: *Error.
+func (c *Client) Resume(ctx context.Context, id string, how Resume) (Run, error) {
+	return c.changeRun(ctx, resumeDocument, map[string]any{"run": id, "turns": how.Turns, "accept": how.Accept, "end": how.End,
+		"money": strconv.FormatInt(how.MicroUSD, 10), "tokens": strconv.FormatInt(how.Tokens, 10)})
+}
+
+// Finding says what became of a call that may or may not have happened.
+type Finding struct {
+	Call       int    // number in the run, from 1
+	Resolution string // HAPPENED, NOT_HAPPENED or REPEAT
+	Evidence   string // what was looked at, and where
+	Override   bool   // with REPEAT: the first attempt may still act
+}
+
+// Resolve records a person's finding. Errors: *Error.
+func (c *Client) Resolve(ctx context.Context, id string, found Finding) (Run, error) {
+	return c.changeRun(ctx, resolveDocument, map[string]any{"run": id, "call": found.Call, "resolution": found.Resolution,
+		"evidence": found.Evidence, "override": found.Override})
 }
 
 // Run reads a run with its turns, calls, approvals and questions. Errors: *Error.

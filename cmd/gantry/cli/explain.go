@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gantry.dev/cmd/gantry/client"
+	"gantry.dev/orchestrator/run"
+)
+
+func explainCommand() *cobra.Command {
+	var asJSON bool
+	var turn int
+	command := asking("explain RUN", "Say what was asked, what happened, who intervened and why it stopped", cobra.ExactArgs(1),
+		func(command *cobra.Command, c *client.Client, args []string) error {
+			answers, err := explanation(command, c, args[0], turn)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(command, answers)
+			}
+			for i, answer := range answers {
+				if err := sayAnswer(command.OutOrStdout(), answer, i > 0); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	command.Flags().IntVar(&turn, "turn", 0, "only what the model saw in this turn")
+	jsonFlag(command, &asJSON, "a JSON array")
+	return command
+}
+
+func explanation(command *cobra.Command, c *client.Client, id string, turn int) ([]client.Explained, error) {
+	if !command.Flags().Changed("turn") {
+		return c.Explain(command.Context(), id)
+	}
+	answer, found, err := c.ExplainTurn(command.Context(), id, turn)
+	if err == nil && !found {
+		err = fmt.Errorf("the run has no turn %d", turn)
+	}
+	return []client.Explained{answer}, err
+}
+
+func sayAnswer(out io.Writer, answer client.Explained, apart bool) error {
+	heading := answer.Question
+	if apart {
+		heading = "\n" + heading
+	}
+	lines := answer.Lines
+	if len(lines) == 0 {
+		lines = []string{"nothing"}
+	}
+	if err := say(out, "%s", heading); err != nil {
+		return err
+	}
+	for _, text := range lines {
+		if err := say(out, "  %s", strings.ReplaceAll(text, "\n", "\n  ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func exportCommand() *cobra.Command {
+	var path string
+	command := asking("export RUN", "Write a run's journal as JSON lines for `gantry verify`", cobra.ExactArgs(1),
+		func(command *cobra.Command, c *client.Client, args []string) error {
+			lines, err := c.Export(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if path == "" {
+				_, err = io.WriteString(command.OutOrStdout(), lines)
+				return err
+			}
+			return os.WriteFile(path, []byte(lines), 0o600)
+		})
+	command.Flags().StringVarP(&path, "output", "o", "", "file to write (default standard output)")
+	return command
+}
+
+func observeCommand() *cobra.Command {
+	var asJSON bool
+	var most int
+	command := asking("observe AGENT", "List what an agent would have done where its stage only lets it be simulated", cobra.ExactArgs(1),
+		func(command *cobra.Command, c *client.Client, args []string) error {
+			agent, err := c.Agent(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			runs, err := c.Observed(command.Context(), args[0], most)
+			if err != nil {
+				return err
+			}
+			seen := observe(runs)
+			if asJSON {
+				return printJSON(command, seen)
+			}
+			return sayObserved(command.OutOrStdout(), agent, len(runs), seen)
+		})
+	command.Flags().IntVar(&most, "last", 50, "how many of the latest runs to look at")
+	jsonFlag(command, &asJSON, "a JSON array")
+	return command
+}
+
+// observation is one call that was only simulated.
+type observation struct {
+	Run     string      `json:"run"`
+	At      time.Time   `json:"at"` // when the run began
+	Subject string      `json:"subject"`
+	Call    client.Call `json:"call"`
+}
+
+func observe(runs []client.Run) []observation {
+	seen := []observation{}
+	for _, r := range runs {
+		for _, call := range r.Calls {
+			if call.Outcome == string(run.OutcomeSimulated) {
+				seen = append(seen, observation{Run: r.ID, At: r.StartedAt, Subject: r.Subject.Principal, Call: call})
+			}
+		}
+	}
+	return seen
+}
+
+func sayObserved(out io.Writer, agent client.Agent, runs int, seen []observation) error {
+	would, last := map[string]int{}, ""
+	for _, one := range seen {
+		if one.Run != last {
+			last = one.Run
+			if err := say(out, "run %s of %s for %s", one.Run, one.At.Format(time.RFC3339), one.Subject); err != nil {
+				return err
+			}
+		}
+		answer, by := judgement(one.Call)
+		would[answer]++
+		if err := say(out, "  call %d: %s %s — would have been %s%s", one.Call.Number, one.Call.Tool, one.Call.Arguments.Display, answer, by); err != nil {
+			return err
+		}
+	}
+	sums := fmt.Sprintf("%s is in stage %s; calls simulated in the last %d runs: %d", agent.Name, agent.Stage, runs, len(seen))
+	for _, answer := range slices.Sorted(maps.Keys(would)) {
+		sums += fmt.Sprintf("; %s: %d", answer, would[answer])
+	}
+	return say(out, "%s", sums)
+}
+
+func judgement(call client.Call) (answer, by string) {
+	if call.Verdict == nil {
+		return "undecided", ""
+	}
+	var policies []string
+	for _, reason := range call.Verdict.Reasons {
+		policies = append(policies, reason.Policy)
+	}
+	if len(policies) > 0 {
+		by = " by " + strings.Join(policies, ", ")
+	}
+	return call.Verdict.Would, by
+}
+
+func stageCommand() *cobra.Command {
+	var evidence string
+	command := asking("stage AGENT OBSERVE|CONSTRAIN|APPROVE|AUTOMATE", "Change how much an agent may do by itself", cobra.ExactArgs(2),
+		func(command *cobra.Command, c *client.Client, args []string) error {
+			agent, waits, err := c.SetStage(command.Context(), args[0], args[1], evidence)
+			if err != nil {
+				return err
+			}
+			if waits {
+				return say(command.OutOrStdout(), "%s stays in stage %s until a second person does the same", agent.Name, agent.Stage)
+			}
+			return say(command.OutOrStdout(), "%s is in stage %s", agent.Name, agent.Stage)
+		})
+	command.Flags().StringVar(&evidence, "evidence", "", "where what was observed can be read; needed for a freer stage")
+	return command
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gantry.dev/cmd/gantry/client"
+)
+
+func inboxCommand() *cobra.Command {
+	var asJSON bool
+	command := asking("inbox", "List what waits for you", cobra.NoArgs, func(command *cobra.Command, c *client.Client, _ []string) error {
+		items, err := c.Inbox(command.Context())
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(command, append([]client.Item{}, items...))
+		}
+		out := command.OutOrStdout()
+		if len(items) == 0 {
+			return say(out, "nothing waits for you")
+		}
+		for _, item := range items {
+			if err := sayItem(out, item); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	jsonFlag(command, &asJSON, "a JSON array")
+	return command
+}
+
+func sayItem(out io.Writer, item client.Item) error {
+	until := ""
+	if item.ExpiresAt != nil {
+		until = ", until " + item.ExpiresAt.Format(time.RFC3339)
+	}
+	if err := say(out, "%s %s since %s%s", item.Kind, item.ID, item.Since.Format(time.RFC3339), until); err != nil {
+		return err
+	}
+	for _, detail := range itemLines(item) {
+		if err := say(out, "  %s", detail); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func itemLines(item client.Item) []string {
+	var lines []string
+	switch {
+	case item.Approval != nil:
+		lines = append(approvalLines(*item.Approval), "→ gantry approve "+item.ID+" | gantry deny "+item.ID)
+	case item.Question != nil:
+		lines = []string{"asks: " + oneLine(item.Question.Question.Display), "→ gantry answer " + item.ID + " TEXT"}
+	case item.Limit != nil:
+		lines = []string{"limit " + item.Limit.Limit + ": " + item.Limit.Detail, "→ gantry resume " + item.Run.ID + " --turns N | --money N | --end"}
+	case item.Parked != nil:
+		lines = []string{"parked: " + item.Parked.Code + " " + item.Parked.Detail, "→ gantry resume " + item.Run.ID}
+	}
+	for _, call := range item.Uncertain {
+		lines = append(lines, fmt.Sprintf("call %d may or may not have happened: %s %s", call.Number, call.Tool, call.Arguments.Display),
+			fmt.Sprintf("→ gantry resolve %s %d HAPPENED|NOT_HAPPENED|REPEAT --evidence TEXT", item.Run.ID, call.Number))
+	}
+	return append([]string{fmt.Sprintf("%s for %s: %s", item.Run.Agent, item.Run.Subject.Principal, oneLine(item.Run.Goal.Display))}, lines...)
+}
+
+// approvalLines say exactly what is, or was, decided.
+func approvalLines(a client.Approval) []string {
+	lines := []string{"call " + strconv.Itoa(a.Call) + ": " + a.Tool + " " + a.Arguments.Display}
+	add := func(label, text string) {
+		if text != "" {
+			lines = append(lines, label+": "+text)
+		}
+	}
+	add("operation", a.Operation)
+	add("resource", a.Resource)
+	add("consequence", a.Consequence)
+	add("guarantee", a.Guarantee)
+	if a.CostBound > 0 {
+		add("costs at most", dollars(a.CostBound))
+	}
+	add("asked by", a.Requester.Principal+" for "+a.Subject.Principal)
+	if a.Integrity == "UNTRUSTED" {
+		add("beware", "text that somebody outside may have written influenced it")
+	}
+	for _, reason := range a.Reasons {
+		add("held by", reason.Policy+": "+oneLine(reason.Text))
+	}
+	var who []string
+	for _, approver := range a.Approvers {
+		who = append(who, approver.String())
+	}
+	add("decides", fmt.Sprintf("%s, %d needed", strings.Join(who, " or "), a.Quorum))
+	add("digest", a.Digest)
+	return lines
+}
+
+// errUnseen refuses to grant what the person was not shown.
+var errUnseen = errors.New("you are not shown the arguments of the call, so you cannot approve it; somebody who is must decide")
+
+func decideCommand(grant bool) *cobra.Command {
+	use, short, word := "deny ID", "Deny a held call", "denied"
+	if grant {
+		use, short, word = "approve ID", "Approve a held call, once, exactly as it is shown", "granted"
+	}
+	var reason string
+	command := asking(use, short, cobra.ExactArgs(1), func(command *cobra.Command, c *client.Client, args []string) error {
+		approval, err := c.Approval(command.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		if grant && len(approval.Arguments.Withheld) > 0 {
+			return errUnseen
+		}
+		decided, err := c.Decide(command.Context(), approval, grant, reason)
+		if err != nil {
+			return err
+		}
+		out := command.OutOrStdout()
+		if err := say(out, "%s:", word); err != nil {
+			return err
+		}
+		for _, detail := range approvalLines(approval) {
+			if err := say(out, "  %s", detail); err != nil {
+				return err
+			}
+		}
+		return sayStatus(command, decided, nil)
+	})
+	command.Flags().StringVar(&reason, "reason", "", "why, for the record and for the agent")
+	return command
+}
+
+func answerCommand() *cobra.Command {
+	return asking("answer ID TEXT", "Answer the question of a run", cobra.ExactArgs(2),
+		func(command *cobra.Command, c *client.Client, args []string) error {
+			question, err := c.Question(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			answered, err := c.Answer(command.Context(), question, args[1])
+			return sayStatus(command, answered, err)
+		})
+}
+
+func resolveCommand() *cobra.Command {
+	var evidence string
+	var override bool
+	command := asking("resolve RUN CALL HAPPENED|NOT_HAPPENED|REPEAT", "Say what became of a call that may or may not have happened", cobra.ExactArgs(3),
+		func(command *cobra.Command, c *client.Client, args []string) error {
+			call, err := strconv.Atoi(args[1])
+			if err != nil {
+				return fmt.Errorf("call %q is no number", args[1])
+			}
+			found := client.Finding{Call: call, Resolution: args[2], Evidence: evidence, Override: override}
+			resolved, err := c.Resolve(command.Context(), args[0], found)
+			return sayStatus(command, resolved, err)
+		})
+	command.Flags().StringVar(&evidence, "evidence", "", "what was looked at, and where (needed)")
+	command.Flags().BoolVar(&override, "override", false, "with REPEAT: accept that the first attempt may still act")
+	if err := command.MarkFlagRequired("evidence"); err != nil {
+		panic(err) // the flag stands two lines above
+	}
+	return command
+}

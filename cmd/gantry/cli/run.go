@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gantry.dev/cmd/gantry/client"
+	"gantry.dev/orchestrator/run"
+)
+
+func runCommand() *cobra.Command {
+	var asJSON, noFollow bool
+	var budget int64
+	command := asking("run AGENT MESSAGE", "Start a run and follow it until it ended or waits for a person", cobra.ExactArgs(2),
+		func(command *cobra.Command, c *client.Client, args []string) error {
+			started, err := c.StartRun(command.Context(), client.Start{Agent: args[0], Goal: args[1], MicroUSD: budget})
+			if err != nil {
+				return err
+			}
+			if noFollow {
+				if asJSON {
+					return printJSON(command, started)
+				}
+				return say(command.OutOrStdout(), "%s", started.ID)
+			}
+			out := command.OutOrStdout()
+			if asJSON {
+				out = io.Discard
+			}
+			t := &timeline{out: out, hints: true}
+			if err := t.begin(started); err != nil {
+				return err
+			}
+			stands, err := followRun(command.Context(), c, t, started.ID, false)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = printJSON(command, stands)
+			} else {
+				err = sayWhereItStands(out, stands)
+			}
+			return cmp.Or(err, outcome(stands))
+		})
+	command.Flags().BoolVar(&noFollow, "no-follow", false, "print the run's id and do not wait")
+	command.Flags().Int64Var(&budget, "budget", 0, "micro-dollars to spend at most (default the agent's limit)")
+	jsonFlag(command, &asJSON, "one JSON object when the command ends")
+	return command
+}
+
+func watchCommand() *cobra.Command {
+	var asJSON bool
+	command := asking("watch RUN", "Follow a run from its beginning until it ended", cobra.ExactArgs(1),
+		func(command *cobra.Command, c *client.Client, args []string) error {
+			out := command.OutOrStdout()
+			if asJSON {
+				lines := json.NewEncoder(out)
+				lines.SetEscapeHTML(false)
+				return c.Events(command.Context(), args[0], "", func(e client.Event) (bool, error) {
+					return run.EventKind(e.Kind) != run.KindEnded, lines.Encode(e)
+				})
+			}
+			stands, err := c.Status(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			t := &timeline{out: out, hints: true}
+			if err := t.begin(stands); err != nil {
+				return err
+			}
+			if stands, err = followRun(command.Context(), c, t, args[0], true); err != nil {
+				return err
+			}
+			return cmp.Or(sayWhereItStands(out, stands), outcome(stands))
+		})
+	jsonFlag(command, &asJSON, "one JSON object per event")
+	return command
+}
+
+// asksPeople are the events after which a run may wait for a person.
+var asksPeople = map[run.EventKind]bool{run.KindApprovalRequested: true, run.KindQuestionAsked: true, run.KindLimitReached: true,
+	run.KindCallUncertain: true, run.KindParked: true}
+
+// followRun prints a run's events until it ended or, unless the follower is
+// patient, until only a person can bring it on. It returns the run as it is then.
+func followRun(ctx context.Context, c *client.Client, t *timeline, id string, patient bool) (client.Run, error) {
+	var stands client.Run
+	asked := false // whether the run may wait for a person by now
+	err := c.Events(ctx, id, "", func(e client.Event) (bool, error) {
+		if err := t.print(e); err != nil {
+			return false, err
+		}
+		kind := run.EventKind(e.Kind)
+		if kind == run.KindEnded {
+			return false, nil
+		}
+		asked = asked || asksPeople[kind]
+		if patient || !asked || e.Seq < stands.Version {
+			return true, nil
+		}
+		var err error
+		stands, err = c.Status(ctx, id)
+		// What came after this event is printed first.
+		return stands.Version != e.Seq || !stands.Waits(), err
+	})
+	if err != nil {
+		return stands, err
+	}
+	return c.Status(ctx, id)
+}
+
+func sayWhereItStands(out io.Writer, r client.Run) error {
+	if r.End == nil {
+		return say(out, "waits for: %s; see `gantry inbox`, and go on with `gantry watch %s`", strings.Join(r.WaitingFor, ", "), r.ID)
+	}
+	if r.End.Result != nil {
+		if err := say(out, "\n%s\n", r.End.Result.Display); err != nil {
+			return err
+		}
+	}
+	return say(out, "%s: %s %s— spent %s", r.End.Status, r.End.Reason, suffixed(r.End.Code, " "), dollars(r.Budget.Settled.MicroUSD))
+}
+
+// outcome is an error for a run that ended without a result that was checked.
+func outcome(r client.Run) error {
+	if r.End == nil || r.End.Status == string(run.StatusCompleted) {
+		return nil
+	}
+	return fmt.Errorf("the run is %s: %s", r.End.Status, r.End.Reason)
+}
+
+func suffixed(word, suffix string) string {
+	if word == "" {
+		return ""
+	}
+	return word + suffix
+}
+
+// dollars writes micro-dollars as dollars.
+func dollars(micro int64) string { return fmt.Sprintf("$%d.%06d", micro/1_000_000, micro%1_000_000) }
+
+func runsCommand() *cobra.Command {
+	var asJSON bool
+	var filter client.Filter
+	var most int
+	command := asking("runs", "List runs, latest first", cobra.NoArgs, func(command *cobra.Command, c *client.Client, _ []string) error {
+		runs, err := c.Runs(command.Context(), filter, most)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(command, append([]client.Run{}, runs...))
+		}
+		table := tabwriter.NewWriter(command.OutOrStdout(), 0, 0, 2, ' ', 0)
+		for _, r := range runs {
+			stands := r.Status
+			if len(r.WaitingFor) > 0 {
+				stands += " " + strings.Join(r.WaitingFor, ",")
+			}
+			if err := say(table, "%s\t%s\t%s\t%s\t%s\t%s", r.StartedAt.Format(time.RFC3339), stands, r.Agent, r.Subject.Principal,
+				dollars(r.Budget.Settled.MicroUSD), r.ID); err != nil {
+				return err
+			}
+		}
+		return table.Flush()
+	})
+	command.Flags().StringSliceVar(&filter.Statuses, "status", nil, "only runs of these statuses, for example WAITING,FAILED")
+	command.Flags().StringVar(&filter.Agent, "agent", "", "only runs of this agent")
+	command.Flags().StringVar(&filter.Subject, "for", "", "only runs for this principal")
+	command.Flags().IntVar(&most, "last", 20, "how many at most")
+	jsonFlag(command, &asJSON, "a JSON array")
+	return command
+}
+
+func steerCommand() *cobra.Command {
+	return asking("steer RUN TEXT", "Give guidance to a run", cobra.ExactArgs(2), func(command *cobra.Command, c *client.Client, args []string) error {
+		r, err := c.Steer(command.Context(), args[0], args[1])
+		return sayStatus(command, r, err)
+	})
+}
+
+func cancelCommand() *cobra.Command {
+	var reason string
+	command := asking("cancel RUN", "Cancel a run: nothing new begins, and what is in flight is settled", cobra.ExactArgs(1),
+		func(command *cobra.Command, c *client.Client, args []string) error {
+			r, err := c.Cancel(command.Context(), args[0], reason)
+			return sayStatus(command, r, err)
+		})
+	command.Flags().StringVar(&reason, "reason", "", "why")
+	return command
+}
+
+func resumeCommand() *cobra.Command {
+	var how client.Resume
+	command := asking("resume RUN", "Let a run go on that waits at a limit or is parked, or end it", cobra.ExactArgs(1),
+		func(command *cobra.Command, c *client.Client, args []string) error {
+			r, err := c.Resume(command.Context(), args[0], how)
+			return sayStatus(command, r, err)
+		})
+	command.Flags().IntVar(&how.Turns, "turns", 0, "more model turns")
+	command.Flags().Int64Var(&how.MicroUSD, "money", 0, "more micro-dollars")
+	command.Flags().Int64Var(&how.Tokens, "tokens", 0, "more tokens")
+	command.Flags().BoolVar(&how.Accept, "accept", false, "take the unchecked answer as it is")
+	command.Flags().BoolVar(&how.End, "end", false, "end the run instead")
+	command.MarkFlagsMutuallyExclusive("accept", "end")
+	return command
+}
+
+func sayStatus(command *cobra.Command, r client.Run, err error) error {
+	if err != nil {
+		return err
+	}
+	return say(command.OutOrStdout(), "run %s: %s", r.ID, strings.TrimSpace(r.Status+" "+strings.Join(r.WaitingFor, ", ")))
+}

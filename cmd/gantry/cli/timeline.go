@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"gantry.dev/cmd/gantry/client"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// timeline prints a run's events, one line each.
+type timeline struct {
+	out   io.Writer
+	hints bool           // also say what a person may do now
+	calls map[int]string // the proposed calls by number
+}
+
+// fact is what any kind of event may hold of what is printed.
+type fact struct {
+	Turn, Call                     int
+	Class, Outcome, Cause, Code    string
+	Tool                           string
+	Arguments, Text                *client.Text
+	Verdict                        policy.Verdict
+	Approval, Question, Digest     string
+	Approvers, To                  []policy.Approver
+	By                             *run.Identity
+	Granted                        bool
+	Resolution, Disposition, Limit string
+	Detail                         string
+	Checks                         []struct{ Name, Verdict, Code string }
+	Status, Reason                 any // of an end; a person's reason is a text
+}
+
+// begin prints what was asked.
+func (t *timeline) begin(r client.Run) error {
+	return t.say("run %s started: %s asks %s: %s", r.ID, r.Subject.Principal, r.Agent, oneLine(r.Goal.Display))
+}
+
+// print prints an event. Kinds that say little to people print nothing.
+func (t *timeline) print(e client.Event) error {
+	if run.EventKind(e.Kind) == run.KindStarted {
+		return nil // said by begin
+	}
+	var f fact
+	if err := e.Decode(&f); err != nil {
+		return t.say("  %3d %s", e.Seq, e.Summary) // of a newer server
+	}
+	for _, sentence := range t.sentences(run.EventKind(e.Kind), f) {
+		if err := t.say("  %3d %s", e.Seq, sentence); err != nil {
+			return err
+		}
+	}
+	if hint := hint(run.EventKind(e.Kind), f); hint != "" && t.hints {
+		return t.say("      → %s", hint)
+	}
+	return nil
+}
+
+func (t *timeline) sentences(kind run.EventKind, f fact) []string {
+	one := func(format string, args ...any) []string {
+		return []string{strings.TrimSpace(fmt.Sprintf(format, args...))}
+	}
+	switch kind {
+	case run.KindTurnAnswered:
+		return one("turn %d answered: %s", f.Turn, f.Class)
+	case run.KindTurnFailed:
+		return one("turn %d failed: %s", f.Turn, f.Cause)
+	case run.KindCallProposed:
+		if t.calls == nil {
+			t.calls = map[int]string{}
+		}
+		t.calls[f.Call] = f.Tool + " " + display(f.Arguments)
+		return one("call %d proposed: %s", f.Call, t.calls[f.Call])
+	case run.KindCallJudged:
+		return judged(f)
+	case run.KindCallEnded:
+		if f.Code == f.Outcome {
+			f.Code = "" // says no more
+		}
+		return one("call %d ended: %s %s", f.Call, f.Outcome, f.Code)
+	case run.KindCallUncertain:
+		return one("call %d may or may not have happened: %s", f.Call, f.Cause)
+	case run.KindLateOutcome:
+		return one("call %d told late: %s", f.Call, f.Outcome)
+	case run.KindVerified:
+		var checks []string
+		for _, check := range f.Checks {
+			checks = append(checks, one("check %s: %s %s", check.Name, check.Verdict, check.Code)...)
+		}
+		return checks
+	case run.KindLimitReached:
+		return one("limit %s reached: %s — %s decides", f.Limit, f.Detail, names(f.Approvers))
+	case run.KindParked:
+		return one("parked: %s %s", f.Code, f.Detail)
+	case run.KindEnded:
+		return one("run %v: %v %s", f.Status, f.Reason, f.Code)
+	}
+	return t.byPeople(kind, f)
+}
+
+// byPeople is what people are asked, and what they say.
+func (t *timeline) byPeople(kind run.EventKind, f fact) []string {
+	var who string
+	if f.By != nil {
+		who = f.By.Principal
+	}
+	switch kind {
+	case run.KindApprovalRequested:
+		return []string{fmt.Sprintf("call %d HELD: %s — %s decides, digest %.12s", f.Call, t.calls[f.Call], names(f.Approvers), f.Digest)}
+	case run.KindApprovalDecided:
+		word := "denied"
+		if f.Granted {
+			word = "granted"
+		}
+		return []string{fmt.Sprintf("%s %s call by approval %s", who, word, f.Approval)}
+	case run.KindApprovalVoided:
+		return []string{fmt.Sprintf("approval %s became void: %s", f.Approval, f.Cause)}
+	case run.KindQuestionAsked:
+		return []string{fmt.Sprintf("call %d ASKS: %s — %s answers", f.Call, t.calls[f.Call], names(f.To))}
+	case run.KindQuestionAnswered:
+		return []string{fmt.Sprintf("%s answered question %s", who, f.Question)}
+	case run.KindQuestionVoided:
+		return []string{fmt.Sprintf("question %s became void: %s", f.Question, f.Cause)}
+	case run.KindUncertainResolved:
+		return []string{fmt.Sprintf("%s found of call %d: %s", who, f.Call, f.Resolution)}
+	case run.KindSteerAccepted:
+		return []string{fmt.Sprintf("%s steers: %s", who, oneLine(display(f.Text)))}
+	case run.KindSteerSettled:
+		return []string{"guidance " + f.Disposition}
+	case run.KindCancelAccepted:
+		return []string{who + " cancels"}
+	case run.KindLimitRaised:
+		return []string{fmt.Sprintf("%s raised limit %s", who, f.Limit)}
+	case run.KindResumed:
+		return []string{who + " lets it go on"}
+	}
+	return nil
+}
+
+// judged tells of a verdict that no other event follows from.
+func judged(f fact) []string {
+	var by []string
+	for _, reason := range f.Verdict.Reasons {
+		by = append(by, reason.Policy)
+	}
+	switch f.Verdict.Answer {
+	case policy.Forbid:
+		return []string{fmt.Sprintf("call %d FORBIDDEN by %s", f.Call, strings.Join(by, ", "))}
+	case policy.Simulate:
+		return []string{fmt.Sprintf("call %d only simulated: it would have been %s", f.Call, f.Verdict.Would)}
+	}
+	return nil
+}
+
+func hint(kind run.EventKind, f fact) string {
+	switch kind {
+	case run.KindApprovalRequested:
+		return "gantry approve " + f.Approval + " | gantry deny " + f.Approval
+	case run.KindQuestionAsked:
+		return "gantry answer " + f.Question + " TEXT"
+	}
+	return ""
+}
+
+// say prints one line with every character that is not seen written out: a
+// model or a stranger may have chosen it.
+func (t *timeline) say(format string, args ...any) error { return say(t.out, format, args...) }
+
+func say(out io.Writer, format string, args ...any) error {
+	_, err := fmt.Fprintln(out, visible(fmt.Sprintf(format, args...)))
+	return err
+}
+
+func visible(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) || r == '\n' || r == '\t' {
+			out.WriteRune(r)
+			continue
+		}
+		fmt.Fprintf(&out, `\u{%04X}`, r)
+	}
+	return out.String()
+}
+
+func display(text *client.Text) string {
+	if text == nil {
+		return ""
+	}
+	return text.Display
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+func names(approvers []policy.Approver) string {
+	var who []string
+	for _, approver := range approvers {
+		who = append(who, approver.Principal+approver.Role+" ("+approver.Why+")")
+	}
+	return strings.Join(who, " or ")
+}
