@@ -33,8 +33,6 @@ import (
 	"gantry.dev/orchestrator/run/account"
 )
 
-const ledgerToken = "token of the crash test"
-
 // The child process is this test binary again, told by its environment what to
 // do and where to die.
 func TestMain(m *testing.M) {
