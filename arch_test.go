@@ -27,7 +27,8 @@ var layers = map[string][]string{
 	"orchestrator/policy/policytest":   {"orchestrator/policy"},
 	"orchestrator/run":                 {"orchestrator/canon", "orchestrator/policy"},
 	"orchestrator/run/account":         {"orchestrator/policy", "orchestrator/run"},
-	"orchestrator/run/explore":         {"orchestrator/policy", "orchestrator/run"},
+	"orchestrator/run/promise":         {"orchestrator/policy", "orchestrator/run"},
+	"orchestrator/run/explore":         {"orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
 	"orchestrator/engine":              {"orchestrator/policy", "orchestrator/run"},
 	"orchestrator/journal":             {"migrations", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/journal/journaltest": {"orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
@@ -71,7 +72,7 @@ var homes = map[string][]string{
 }
 
 // pure packages use nothing that a second call could answer differently.
-var pure = []string{"orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account"}
+var pure = []string{"orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 

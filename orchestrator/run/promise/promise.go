@@ -1,0 +1,217 @@
+// Package promise holds what every run's journal keeps to, whatever happened.
+// The walks over all states and the check of a store share it. It counts the
+// journal apart from the state that is folded from it, so that a fault of the
+// fold shows.
+package promise
+
+import (
+	"fmt"
+
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// Code names a kind of broken promise. Codes are stable.
+type Code string
+
+// The codes of broken promises.
+const (
+	AfterEnd         Code = "AFTER_END"         // something but late knowledge follows the end
+	AfterCancel      Code = "AFTER_CANCEL"      // a turn or an attempt begins after the cancel
+	ResultTwice      Code = "RESULT_TWICE"      // a call has two terminal results
+	IntentMissing    Code = "INTENT_MISSING"    // an effect without an intent before it
+	KeyShared        Code = "KEY_SHARED"        // two calls under one idempotency key
+	ApprovalMissing  Code = "APPROVAL_MISSING"  // a held call begins without its granted approval
+	ApprovalSpent    Code = "APPROVAL_SPENT"    // a call begins on an approval that is spent or void
+	ApprovalExpired  Code = "APPROVAL_EXPIRED"  // a call begins on an approval that has expired
+	ApprovalOutdated Code = "APPROVAL_OUTDATED" // a call begins on an approval under another policy
+	SteerAbsorbed    Code = "STEER_ABSORBED"    // a steer is absorbed by no turn
+	CallOrder        Code = "CALL_ORDER"        // a call does not stand at its place
+	RunBudget        Code = "RUN_BUDGET"        // the run's amounts are negative, above its limit or not what was paid
+	EndOpen          Code = "END_OPEN"          // the end leaves a call, a steer or a reservation
+)
+
+// Broken is a promise that a record breaks.
+type Broken struct {
+	Code Code
+	Text string // one sentence
+}
+
+// Error says what was broken.
+func (b *Broken) Error() string { return b.Text }
+
+func broken(code Code, format string, args ...any) *Broken {
+	return &Broken{Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+// Step is one recorded event with what is known of its write.
+type Step struct {
+	Event  run.Event
+	AtMs   int64
+	Policy string // revision in force, "" where it is not known
+}
+
+// Tally is what a journal adds up to, counted apart from the state.
+type Tally struct {
+	approvals map[string]run.ApprovalRequested
+	granted   map[string]bool
+	used      map[string]bool // spent or void
+	held      map[int]bool
+	intents   map[int]int // the last by call
+	results   map[int]int
+	keys      map[string]int
+	answered  map[string]bool // steers that an answered turn contained
+	asked     []string        // steers of the turn in flight
+	cost      run.Amount
+	cancelled bool
+	ended     bool
+}
+
+// NewTally returns the tally of a run before its first event.
+func NewTally() *Tally {
+	return &Tally{approvals: map[string]run.ApprovalRequested{}, granted: map[string]bool{}, used: map[string]bool{},
+		held: map[int]bool{}, intents: map[int]int{}, results: map[int]int{}, keys: map[string]int{}, answered: map[string]bool{}}
+}
+
+// Note counts the next event of the journal and returns the promise that it
+// breaks, nil for none.
+func (t *Tally) Note(step Step) *Broken {
+	if t.ended {
+		switch step.Event.(type) {
+		case run.LateOutcome, run.UncertainResolved:
+		default:
+			return broken(AfterEnd, "%s after the end", step.Event.Kind())
+		}
+	}
+	switch event := step.Event.(type) {
+	case run.CallJudged:
+		t.held[event.Call] = event.Verdict.Answer == policy.Hold
+	case run.CallIntended, run.CallEnded, run.CallUncertain, run.LateOutcome:
+		return t.noteAttempt(step)
+	case run.ApprovalRequested:
+		t.approvals[event.Approval] = event
+	case run.ApprovalDecided:
+		t.granted[event.Approval] = event.Granted && event.Complete
+	case run.ApprovalVoided:
+		t.used[event.Approval] = true
+	case run.CancelAccepted:
+		t.cancelled = true
+	case run.Ended:
+		t.ended = true
+	default:
+		return t.noteTurn(step.Event)
+	}
+	return nil
+}
+
+func (t *Tally) noteTurn(event run.Event) *Broken {
+	switch event := event.(type) {
+	case run.TurnStarted:
+		t.asked = event.Steers
+		if t.cancelled {
+			return broken(AfterCancel, "turn %d begins after the cancel", event.Turn)
+		}
+	case run.TurnAnswered:
+		t.cost = t.cost.Plus(event.Cost)
+		for _, steer := range t.asked {
+			t.answered[steer] = true
+		}
+	case run.SteerSettled:
+		if event.Disposition == run.Absorbed && !t.answered[event.Steer] {
+			return broken(SteerAbsorbed, "steer %s absorbed by no turn", event.Steer)
+		}
+	}
+	return nil
+}
+
+// noteAttempt holds every effect against the intent that must come before it.
+func (t *Tally) noteAttempt(step Step) *Broken {
+	switch event := step.Event.(type) {
+	case run.CallIntended:
+		t.intents[event.Call] = event.Intent
+		return t.noteIntent(event, step)
+	case run.CallEnded:
+		t.cost = t.cost.Plus(event.Cost)
+		if t.results[event.Call]++; t.results[event.Call] > 1 {
+			return broken(ResultTwice, "call %d has two results", event.Call)
+		}
+		if acted := event.Outcome == run.OutcomeOK || event.Outcome == run.OutcomeUnknown; acted && t.intents[event.Call] == 0 {
+			return broken(IntentMissing, "call %d ends as %s without an intent", event.Call, event.Outcome)
+		}
+	case run.CallUncertain:
+		if event.Intent < 1 || event.Intent > t.intents[event.Call] {
+			return broken(IntentMissing, "attempt %d of call %d is uncertain without an intent", event.Intent, event.Call)
+		}
+	case run.LateOutcome:
+		if event.Intent < 1 || event.Intent > t.intents[event.Call] {
+			return broken(IntentMissing, "attempt %d of call %d has a late outcome without an intent", event.Intent, event.Call)
+		}
+	}
+	return nil
+}
+
+func (t *Tally) noteIntent(event run.CallIntended, step Step) *Broken {
+	if t.cancelled {
+		return broken(AfterCancel, "call %d begins after the cancel", event.Call)
+	}
+	if other, known := t.keys[event.Key]; known && other != event.Call {
+		return broken(KeyShared, "calls %d and %d share a key", other, event.Call)
+	}
+	t.keys[event.Key] = event.Call
+	if !t.held[event.Call] || event.Intent > 1 {
+		return nil
+	}
+	approval, known := t.approvals[event.Approval]
+	switch {
+	case !known || approval.Call != event.Call || !t.granted[event.Approval]:
+		return broken(ApprovalMissing, "call %d begins without its approval", event.Call)
+	case t.used[event.Approval]:
+		return broken(ApprovalSpent, "call %d begins on an approval that is spent or void", event.Call)
+	case step.AtMs >= approval.NotAfterMs:
+		return broken(ApprovalExpired, "call %d begins on an expired approval", event.Call)
+	case step.Policy != "" && step.Policy != approval.Policy:
+		return broken(ApprovalOutdated, "call %d begins on an approval under another policy", event.Call)
+	}
+	t.used[event.Approval] = true
+	return nil
+}
+
+// Check holds the state that was folded from the journal against the tally and
+// returns the first promise that is broken, nil for none.
+func (t *Tally) Check(s *run.State) *Broken {
+	for i := range s.Calls {
+		if s.Calls[i].CallProposed.Call != i+1 {
+			return broken(CallOrder, "call %d stands at place %d", s.Calls[i].CallProposed.Call, i+1)
+		}
+	}
+	none := run.Amount{}
+	switch b := s.Budget; {
+	case !b.Committed().Within(b.Limit):
+		return broken(RunBudget, "committed %+v above the limit %+v", b.Committed(), b.Limit)
+	case !none.Within(b.Reserved) || !none.Within(b.Settled) || !none.Within(b.Unknown):
+		return broken(RunBudget, "a negative amount in %+v", b)
+	case b.Settled != t.cost:
+		return broken(RunBudget, "settled %+v, but the costs are %+v", b.Settled, t.cost)
+	}
+	if s.Ended == nil {
+		return nil
+	}
+	return t.checkEnd(s)
+}
+
+func (t *Tally) checkEnd(s *run.State) *Broken {
+	for i := range s.Calls {
+		if t.results[i+1] != 1 {
+			return broken(EndOpen, "call %d has %d results at the end", i+1, t.results[i+1])
+		}
+	}
+	for _, steer := range s.Steers {
+		if steer.Disposition == "" {
+			return broken(EndOpen, "steer %s was lost", steer.Steer)
+		}
+	}
+	if s.Budget.Reserved != (run.Amount{}) || s.Ended.Settled != s.Budget.Settled || s.Ended.Unknown != s.Budget.Unknown {
+		return broken(EndOpen, "the end leaves %+v and says %+v", s.Budget, *s.Ended)
+	}
+	return nil
+}
