@@ -50,7 +50,7 @@ func (t *timeline) print(e client.Event) error {
 		return t.say("  %3d %s", e.Seq, e.Summary) // of a newer server
 	}
 	for _, sentence := range t.sentences(run.EventKind(e.Kind), f) {
-		if err := t.say("  %3d %s", e.Seq, sentence); err != nil {
+		if err := t.say("  %3d %s", e.Seq, strings.TrimSpace(sentence)); err != nil {
 			return err
 		}
 	}
@@ -62,7 +62,7 @@ func (t *timeline) print(e client.Event) error {
 
 func (t *timeline) sentences(kind run.EventKind, f fact) []string {
 	one := func(format string, args ...any) []string {
-		return []string{strings.TrimSpace(fmt.Sprintf(format, args...))}
+		return []string{fmt.Sprintf(format, args...)}
 	}
 	switch kind {
 	case run.KindTurnAnswered:
@@ -73,7 +73,7 @@ func (t *timeline) sentences(kind run.EventKind, f fact) []string {
 		if t.calls == nil {
 			t.calls = map[int]string{}
 		}
-		t.calls[f.Call] = f.Tool + " " + display(f.Arguments)
+		t.calls[f.Call] = strings.TrimSpace(f.Tool + " " + display(f.Arguments))
 		return one("call %d proposed: %s", f.Call, t.calls[f.Call])
 	case run.KindCallJudged:
 		return judged(f)

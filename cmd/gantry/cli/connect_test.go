@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestServerAndTokenAreFoundInTheirOrder(t *testing.T) {
+	var token string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token = r.Header.Get("Authorization")
+		_, _ = w.Write([]byte(`{"data":{"inbox":[]}}`))
+	}))
+	t.Cleanup(server.Close)
+	home := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(home, tokenFolder), 0o700))
+	for name, text := range map[string]string{urlFile: server.URL, meFile: "carla", "tokens/carla": "of-carla", "tokens/anna": "of-anna", "secret": "outside"} {
+		require.NoError(t, os.WriteFile(filepath.Join(home, name), []byte(text+"\n"), 0o600))
+	}
+	t.Setenv("GANTRY_HOME", home)
+	t.Setenv("GANTRY_URL", "")
+	t.Setenv("GANTRY_TOKEN", "")
+	must(t, "inbox")
+	require.Equal(t, "Bearer of-carla", token, "who the folder says")
+	t.Setenv("GANTRY_TOKEN", "from-environment")
+	must(t, "inbox")
+	require.Equal(t, "Bearer from-environment", token)
+	must(t, "inbox", "--as", "anna")
+	require.Equal(t, "Bearer of-anna", token)
+
+	for _, other := range []string{"nobody", "../secret", "../tokens/anna", "/etc/hostname"} {
+		_, err := gantry(t, "inbox", "--as", other)
+		require.ErrorContains(t, err, "no token for", other)
+	}
+	t.Setenv("GANTRY_URL", "http://127.0.0.1:1")
+	must(t, "inbox", "--url", server.URL)
+	out, err := gantry(t, "inbox")
+	require.ErrorContains(t, err, "127.0.0.1:1")
+	require.NotContains(t, out+err.Error(), "from-environment", "a token is never printed")
+}
+
+func TestWithoutATokenNothingIsSent(t *testing.T) {
+	t.Setenv("GANTRY_HOME", filepath.Join(t.TempDir(), "absent"))
+	t.Setenv("GANTRY_TOKEN", "")
+	_, err := gantry(t, "inbox")
+	require.ErrorContains(t, err, "set GANTRY_TOKEN")
+	_, err = gantry(t, "inbox", "--as", "anna")
+	require.ErrorContains(t, err, "no token for")
+	t.Setenv("GANTRY_HOME", t.TempDir())
+	_, err = gantry(t, "inbox", "--as", "anna")
+	require.ErrorContains(t, err, "tokens")
+}
+
+func TestRefusedTokenSaysHowToGiveAnother(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"errors":[{"message":"Send a valid bearer token.","extensions":{"code":"UNAUTHENTICATED"}}],"data":null}`))
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("GANTRY_TOKEN", "stale")
+	_, err := gantry(t, "inbox", "--url", server.URL)
+	require.ErrorContains(t, err, "(UNAUTHENTICATED): set GANTRY_TOKEN, or name somebody with --as")
+}

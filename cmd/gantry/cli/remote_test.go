@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gantry.dev/cmd/gantry/client"
+)
+
+// atHome serves the sample for the commands of a test.
+func atHome(t *testing.T) *house {
+	folder := t.TempDir()
+	h, err := openHouse(t.Context(), places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.close()) })
+	require.NoError(t, h.writeAccess())
+	t.Setenv("GANTRY_HOME", folder)
+	t.Setenv("GANTRY_URL", "")
+	t.Setenv("GANTRY_TOKEN", "")
+	return h
+}
+
+// gantry runs a command line and returns what it printed.
+func gantry(t *testing.T, args ...string) (string, error) {
+	var out bytes.Buffer
+	root := Root()
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs(args)
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func must(t *testing.T, args ...string) string {
+	out, err := gantry(t, args...)
+	require.NoError(t, err, out)
+	return out
+}
+
+func mustJSON(t *testing.T, into any, args ...string) {
+	require.NoError(t, json.Unmarshal([]byte(must(t, args...)), into))
+}
+
+func TestRunIsApprovedWatchedExplainedAndVerified(t *testing.T) {
+	h := atHome(t)
+	out := must(t, "run", "--as", sampleAsker, sampleAgent, reconcile("INV-1004"))
+	require.Contains(t, out, "call 7 HELD: ledger.post_adjustment {\"amountCents\":-64856")
+	require.Contains(t, out, "waits for: APPROVAL")
+
+	var items []client.Item
+	mustJSON(t, &items, "inbox", "--json")
+	require.Len(t, items, 1)
+	require.Contains(t, must(t, "inbox"), "→ gantry approve "+items[0].ID)
+	require.Contains(t, out, "gantry approve "+items[0].ID, "the run's own output names the same")
+	approved := must(t, "approve", items[0].ID, "--reason", "checked")
+	for _, shown := range []string{"granted:", items[0].Approval.Tool, items[0].Approval.Arguments.Display, items[0].Approval.Digest} {
+		require.Contains(t, approved, shown)
+	}
+	id := items[0].Run.ID
+	watched := must(t, "watch", id)
+	require.Contains(t, watched, sampleDecider+" granted call by approval "+items[0].ID)
+	require.Contains(t, watched, "run COMPLETED: VERIFIED")
+	require.Contains(t, watched, "COMPLETED: VERIFIED — spent $0.00")
+	entries, err := h.entries(t.Context(), "INV-1004")
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "the ledger itself was asked")
+
+	explained := must(t, "explain", id)
+	for _, shown := range []string{"What was asked?\n  " + sampleAsker, "call 7: " + sampleDecider + " granted it", "Why did it stop?\n  COMPLETED"} {
+		require.Contains(t, explained, shown)
+	}
+	require.Contains(t, must(t, "explain", id, "--turn", "2"), "call 1 files.read → OK")
+	_, err = gantry(t, "explain", id, "--turn", "99")
+	require.ErrorContains(t, err, "no turn 99")
+
+	path := filepath.Join(t.TempDir(), "run.jsonl")
+	must(t, "export", id, "-o", path)
+	require.Contains(t, must(t, "verify", path), "records verify")
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(raw), must(t, "export", id))
+
+	_, err = gantry(t, "approve", items[0].ID)
+	require.True(t, client.IsCode(err, "NOT_FOUND"), err)
+}
+
+func TestRunsAreListedSteeredAndCancelled(t *testing.T) {
+	atHome(t)
+	var started client.Run
+	mustJSON(t, &started, "run", "--as", sampleAsker, "--json", sampleAgent, reconcile("INV-1008"))
+	require.Equal(t, []string{"APPROVAL"}, started.WaitingFor)
+	require.Contains(t, must(t, "runs", "--agent", sampleAgent, "--for", sampleAsker, "--status", "WAITING"), started.ID)
+	require.Empty(t, must(t, "runs", "--status", "FAILED"))
+	require.Contains(t, must(t, "steer", "--as", sampleAsker, started.ID, "Be quick."), "WAITING")
+	require.Contains(t, must(t, "cancel", "--as", sampleAsker, started.ID, "--reason", "enough"), "CANCELLED")
+	out, err := gantry(t, "watch", started.ID)
+	require.ErrorContains(t, err, "the run is CANCELLED", "a run without a result is no success")
+	require.Contains(t, out, sampleAsker+" steers: Be quick.")
+	require.Contains(t, out, sampleAsker+" cancels")
+	require.Contains(t, must(t, "watch", "--json", started.ID), `"kind":"ended"`)
+	require.Equal(t, "nothing waits for you\n", must(t, "inbox"))
+}
+
+func TestDenialIsShownAndReachesTheRun(t *testing.T) {
+	h := atHome(t)
+	id := must(t, "run", "--as", sampleAsker, "--no-follow", sampleAgent, reconcile("INV-1006"))
+	decider, err := h.as(sampleDecider)
+	require.NoError(t, err)
+	var held *client.Item
+	require.NoError(t, decider.InboxChanges(t.Context(), func(items []client.Item) (bool, error) {
+		held = firstApproval(items)
+		return held == nil, nil
+	}))
+	require.Equal(t, held.Run.ID+"\n", id)
+	require.Contains(t, must(t, "deny", held.Approval.ID, "--reason", "not due"), "denied:\n  call 7: ledger.post_adjustment")
+	require.Contains(t, must(t, "watch", held.Run.ID), "call 7 ended: DENIED")
+	entries, err := h.entries(t.Context(), "INV-1006")
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+func TestObservedAgentShowsWhatItWouldHaveDone(t *testing.T) {
+	h := atHome(t)
+	require.Contains(t, must(t, "observe", sampleAgent), "calls simulated in the last 0 runs: 0")
+	require.Contains(t, must(t, "stage", "--as", "marta.lindqvist", sampleAgent, "OBSERVE"), "is in stage OBSERVE")
+	out := must(t, "run", "--as", sampleAsker, sampleAgent, reconcile("INV-1006"))
+	require.Contains(t, out, "call 7 only simulated: it would have been HOLD")
+	observed := must(t, "observe", sampleAgent)
+	require.Contains(t, observed, `call 7: ledger.post_adjustment {"amountCents":918`)
+	require.Contains(t, observed, "would have been HOLD by adjust-small")
+	require.Contains(t, observed, "in stage OBSERVE; calls simulated in the last 1 runs: 1; HOLD: 1")
+	var seen []observation
+	mustJSON(t, &seen, "observe", sampleAgent, "--json")
+	require.Len(t, seen, 1)
+	entries, err := h.entries(t.Context(), "INV-1006")
+	require.NoError(t, err)
+	require.Empty(t, entries)
+	_, err = gantry(t, "stage", "--as", "marta.lindqvist", sampleAgent, "APPROVE")
+	require.True(t, client.IsCode(err, "EVIDENCE_NEEDED"), err)
+	require.Contains(t, must(t, "stage", "--as", "marta.lindqvist", sampleAgent, "APPROVE", "--evidence", "observed"), "until a second person")
+}
+
+func TestRunSpendsNoMoreThanItsBudget(t *testing.T) {
+	atHome(t)
+	out := must(t, "run", "--as", sampleAsker, "--budget", "10", sampleAgent, reconcile("INV-1004"))
+	require.Contains(t, out, "limit BUDGET reached")
+	require.Contains(t, out, "waits for: LIMIT")
+}
+
+// canned answers every operation with the same data.
+func canned(t *testing.T, data string) (asked *int) {
+	asked = new(int)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		*asked++
+		_, _ = w.Write([]byte(`{"data":` + data + `}`))
+	}))
+	t.Cleanup(server.Close)
+	t.Setenv("GANTRY_HOME", t.TempDir())
+	t.Setenv("GANTRY_URL", server.URL)
+	t.Setenv("GANTRY_TOKEN", "secret-token")
+	return asked
+}
+
+func TestNobodyApprovesWhatTheyAreNotShown(t *testing.T) {
+	asked := canned(t, `{"inbox":[{"id":"a1","kind":"APPROVAL","since":"2026-03-01T09:00:00Z","run":{"version":"3"},
+		"approval":{"id":"g1","digest":"d","arguments":{"value":"[redacted]","display":"[redacted]","withheld":[{"reason":"NOT_CLEARED"}]}}}]}`)
+	_, err := gantry(t, "approve", "a1")
+	require.ErrorIs(t, err, errUnseen)
+	require.Equal(t, 1, *asked, "no decision was sent")
+}
+
+func TestEveryKindOfInboxItemSaysWhatCanBeDone(t *testing.T) {
+	run := `"run":{"id":"r1","agent":"payer","version":"3"}`
+	canned(t, `{"inbox":[{"id":"i1","kind":"QUESTION","since":"2026-03-01T09:00:00Z","expiresAt":"2026-03-02T09:00:00Z",`+run+`,"question":{"question":{"display":"{\"question\":\"Which?\"}"}}},
+		{"id":"i2","kind":"LIMIT","since":"2026-03-01T09:00:00Z",`+run+`,"limit":{"limit":"TURNS","detail":"5 used"}},
+		{"id":"i3","kind":"UNCERTAIN","since":"2026-03-01T09:00:00Z",`+run+`,"uncertain":[{"number":4,"tool":"bank.pay","arguments":{"display":"{}"}}]},
+		{"id":"i4","kind":"PARKED","since":"2026-03-01T09:00:00Z",`+run+`,"parked":{"code":"BROKEN","detail":"look"}}]}`)
+	out := must(t, "inbox")
+	for _, shown := range []string{"QUESTION i1 since 2026-03-01T09:00:00Z, until 2026-03-02T09:00:00Z", "→ gantry answer i1 TEXT", "limit TURNS: 5 used",
+		"→ gantry resume r1 --turns N", "call 4 may or may not have happened: bank.pay {}", "→ gantry resolve r1 4 HAPPENED|NOT_HAPPENED|REPEAT", "parked: BROKEN look"} {
+		require.Contains(t, out, shown)
+	}
+}
+
+func TestAnswersFindingsAndResumesAreSent(t *testing.T) {
+	const run = `"done":{"run":{"id":"r1","status":"RUNNING","version":"9"},"userErrors":[]}`
+	asked := canned(t, `{`+run+`,"inbox":[{"id":"q1","kind":"QUESTION","since":"2026-03-01T09:00:00Z","run":{"version":"3"},"question":{"id":"g1"}}]}`)
+	require.Equal(t, "run r1: RUNNING\n", must(t, "answer", "q1", "Both."))
+	require.Equal(t, 2, *asked)
+	require.Equal(t, "run r1: RUNNING\n", must(t, "resume", "r1", "--turns", "3"))
+	require.Equal(t, "run r1: RUNNING\n", must(t, "resolve", "r1", "4", "HAPPENED", "--evidence", "the bank's list"))
+	_, err := gantry(t, "resolve", "r1", "4", "HAPPENED")
+	require.ErrorContains(t, err, "evidence")
+	_, err = gantry(t, "resolve", "r1", "four", "HAPPENED", "--evidence", "x")
+	require.ErrorContains(t, err, "no number")
+	_, err = gantry(t, "resume", "r1", "--accept", "--end")
+	require.Error(t, err)
+	_, err = gantry(t, "answer", "other", "Both.")
+	require.True(t, client.IsCode(err, "NOT_FOUND"), err)
+}
