@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"io/fs"
@@ -332,4 +333,17 @@ func (p *person) decide(approval client.Approval, grant bool) {
 	p.t.Helper()
 	_, err := p.Decide(p.t.Context(), approval, grant, "checked")
 	require.NoError(p.t, err)
+}
+
+// elsewhere is a well-formed global id of the same kind that names nothing.
+func (h *house) elsewhere(id string) string {
+	h.t.Helper()
+	raw, err := base64.RawURLEncoding.DecodeString(id)
+	require.NoError(h.t, err)
+	var parts []string
+	require.NoError(h.t, json.Unmarshal(raw, &parts))
+	parts[len(parts)-1] = uuid.NewString()
+	raw, err = json.Marshal(parts)
+	require.NoError(h.t, err)
+	return base64.RawURLEncoding.EncodeToString(raw)
 }
