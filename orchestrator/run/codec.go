@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"gantry.dev/orchestrator/canon"
 )
@@ -29,8 +30,13 @@ func formOf[E Event]() form {
 		var event E
 		decoder := json.NewDecoder(bytes.NewReader(body))
 		decoder.DisallowUnknownFields()
-		err := decoder.Decode(&event)
-		return event, err
+		if err := decoder.Decode(&event); err != nil {
+			return event, err
+		}
+		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+			return event, errors.New("more than one value")
+		}
+		return event, nil
 	}}
 }
 
@@ -67,11 +73,15 @@ func Decode(r Record) (Event, error) {
 	}
 	body := json.RawMessage(r.Body)
 	for version := r.Version; version < form.version; version++ {
-		up, err := form.upcast[version](body)
+		raise, known := form.upcast[version]
+		if !known {
+			return nil, fmt.Errorf("%w: nothing raises %s from version %d", ErrUnknownRecord, r.Kind, version)
+		}
+		raised, err := raise(body)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s version %d cannot be raised", ErrUnknownRecord, r.Kind, version)
 		}
-		body = up
+		body = raised
 	}
 	event, err := form.decode(body)
 	if err != nil {
