@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -205,4 +206,34 @@ func TestAnswersFindingsAndResumesAreSent(t *testing.T) {
 	require.Error(t, err)
 	_, err = gantry(t, "answer", "other", "Both.")
 	require.True(t, client.IsCode(err, "NOT_FOUND"), err)
+}
+
+// A held call does not stop its siblings: the run is followed until none goes on.
+func TestRunIsFollowedPastAHoldWhileItsOtherCallsGoOn(t *testing.T) {
+	stands := []string{
+		`{"id":"r1","status":"RUNNING","version":"4"}`,                           // when the hold is seen
+		`{"id":"r1","status":"WAITING","waitingFor":["APPROVAL"],"version":"5"}`, // when event 4 is seen
+		`{"id":"r1","status":"WAITING","waitingFor":["APPROVAL"],"version":"5"}`, // when event 5 is seen
+	}
+	looked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept") != "text/event-stream" {
+			_, _ = w.Write([]byte(`{"data":{"run":` + stands[min(looked, len(stands)-1)] + `}}`))
+			looked++
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for seq, kind := range []string{"call_proposed", "call_proposed", "approval_requested", "call_intended", "call_ended", "late_outcome"} {
+			_, _ = fmt.Fprintf(w, "event: next\ndata: {\"data\":{\"runEvents\":{\"seq\":\"%d\",\"kind\":%q,\"event\":{\"call\":1}}}}\n\n", seq+1, kind)
+		}
+	}))
+	t.Cleanup(server.Close)
+	c, err := client.New(client.Config{URL: server.URL, Token: "t"})
+	require.NoError(t, err)
+	var out bytes.Buffer
+	got, err := followRun(t.Context(), c, &timeline{out: &out}, "r1", false)
+	require.NoError(t, err)
+	require.True(t, got.Waits())
+	require.Contains(t, out.String(), "    5 call 1 ended")
+	require.NotContains(t, out.String(), "    6 ")
 }
