@@ -22,7 +22,8 @@ type Budgets struct{ *Service }
 
 // node is one node of an organisation's budgets, by its configuration.
 type node struct {
-	name       string
+	name       string // as people know it: "organisation", "department/finance"
+	account    string // as the journal keeps it
 	department string // empty for the organisation's own
 	owner      string // who may change it
 	seenBy     []string
@@ -32,9 +33,9 @@ type node struct {
 // nodes lists the organisation's own node and one for each department.
 func nodes(o agents.Organisation) []node {
 	accounts := perform.Accounts(o.Name, "")
-	all := []node{{name: accounts[len(accounts)-1], owner: o.BudgetOwner, seenBy: []string{o.BudgetOwner, o.Owner}, budget: o.Budget}}
+	all := []node{{name: "organisation", account: accounts[len(accounts)-1], owner: o.BudgetOwner, seenBy: []string{o.BudgetOwner, o.Owner}, budget: o.Budget}}
 	for _, d := range o.Departments {
-		all = append(all, node{name: perform.Accounts(o.Name, d.Name)[0], department: d.Name, owner: d.BudgetOwner,
+		all = append(all, node{name: "department/" + d.Name, account: perform.Accounts(o.Name, d.Name)[0], department: d.Name, owner: d.BudgetOwner,
 			seenBy: []string{d.BudgetOwner, d.Owner, d.Contact, o.BudgetOwner, o.Owner}, budget: d.Budget})
 	}
 	return all
@@ -55,7 +56,7 @@ func (b Budgets) List(ctx context.Context, caller graph.Caller) ([]graph.Budget,
 		if !n.visible(person) {
 			continue
 		}
-		found, err := b.Store.Budget(ctx, n.name)
+		found, err := b.Store.Budget(ctx, n.account)
 		if errors.Is(err, engine.ErrNotFound) {
 			continue
 		}
@@ -86,7 +87,7 @@ func (b Budgets) Set(ctx context.Context, caller graph.Caller, commandID, name s
 	if err != nil {
 		return graph.Change{}, err
 	}
-	err = b.Store.ReviseBudget(ctx, name, limit, remembered)
+	err = b.Store.ReviseBudget(ctx, all[at].account, limit, remembered)
 	if errors.Is(err, engine.ErrReplayed) {
 		var none struct{}
 		err = b.replay(ctx, remembered, &none)

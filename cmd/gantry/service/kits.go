@@ -21,6 +21,8 @@ type Kits struct {
 
 	mu    sync.Mutex
 	built map[string]*perform.Kit
+
+	changing sync.Mutex // so that of two people who ask for the same at once one is the second
 }
 
 var _ perform.Kits = (*Kits)(nil)
@@ -90,6 +92,8 @@ type step struct {
 // another change came first. It reports whether a configuration was put in
 // force.
 func (k *Kits) change(ctx context.Context, organisation string, receipt *engine.Receipt, decide func(current agents.Organisation) (step, error)) (changed bool, err error) {
+	k.changing.Lock()
+	defer k.changing.Unlock()
 	for range changeAttempts {
 		changed, err = k.attempt(ctx, organisation, receipt, decide)
 		if !errors.Is(err, run.ErrConflict) {
@@ -173,7 +177,7 @@ func (k *Kits) setBudgets(ctx context.Context, before, after agents.Organisation
 func limits(o agents.Organisation) map[string]run.Amount {
 	all := map[string]run.Amount{}
 	for _, node := range nodes(o) {
-		all[node.name] = run.Amount{MicroUSD: node.budget.MicroUSD, Tokens: node.budget.Tokens}
+		all[node.account] = run.Amount{MicroUSD: node.budget.MicroUSD, Tokens: node.budget.Tokens}
 	}
 	return all
 }
