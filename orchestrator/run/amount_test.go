@@ -115,6 +115,15 @@ var amountScenarios = map[string][]move{
 		{"attempt", attempt(1), "", "", books{100, 5, 10, 0}},
 		{"a tool that pays back", outcome(1, 1, run.OutcomeOK, -5), "INVALID_AMOUNT", "", books{100, 5, 10, 0}},
 	},
+	"amounts that no journal can hold are refused": {
+		{"reserve", reserve(1 << 53), "INVALID_AMOUNT", "", books{100, 0, 0, 0}},
+		{"over by one", reserve(101), "", run.LimitBudget, books{100, 0, 0, 0}},
+		{"raise", raised(1 << 53), "INVALID_AMOUNT", run.LimitBudget, books{100, 0, 0, 0}},
+		{"raise beyond with what is there", raised(1<<53 - 100), "INVALID_AMOUNT", run.LimitBudget, books{100, 0, 0, 0}},
+		{"raise to the most", raised(1<<53 - 101), "", "", books{1<<53 - 1, 0, 0, 0}},
+		{"reserve it all", reserve(1<<53 - 1), "", "", books{1<<53 - 1, 1<<53 - 1, 0, 0}},
+		{"settle", answered(1 << 53), "INVALID_AMOUNT", "", books{1<<53 - 1, 1<<53 - 1, 0, 0}},
+	},
 	"a cost above its reservation is booked whole and stops the next": {
 		{"reserve", reserve(100), "", "", books{100, 100, 0, 0}},
 		{"settle above it", answered(130), "", "", books{100, 0, 130, 0}},

@@ -130,6 +130,8 @@ func decideStart(s *State, c Start, env Env) (Decision, *Refusal) {
 		return Decision{}, refuse("AUTHORITY", "The run asks for more than this agent may do for this person; ask the agent's owner.")
 	case e.Authority.Turns < 1 || e.Authority.Tokens < 1:
 		return Decision{}, refuse("BUDGET", "The run has no budget; ask the budget's owner.")
+	case Amount{MicroUSD: e.Authority.MicroUSD, Tokens: e.Authority.Tokens}.invalid():
+		return Decision{}, refuse("INVALID_AMOUNT", "No budget can be as high as that.")
 	case e.Limits.Turns < 1 || e.Limits.TurnAttempts < 1:
 		return Decision{}, refuse("LIMITS", "The run may take no turn; ask the agent's owner.")
 	case e.Authority.DeadlineMs <= env.NowMs:

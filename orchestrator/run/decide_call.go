@@ -137,8 +137,8 @@ func (d *decider) reportCall(c ReportCall) *Refusal {
 	if c.Outcome != OutcomeOK && c.Outcome != OutcomeFailed && c.Outcome != OutcomeUnknown {
 		return refuse("INVALID_OUTCOME", "An attempt is OK, FAILED or UNKNOWN.")
 	}
-	if c.Cost.negative() {
-		return refuse("INVALID_AMOUNT", "A cost cannot be negative.")
+	if c.Cost.invalid() {
+		return refuse("INVALID_AMOUNT", "A cost is not negative and at most 2^53-1.")
 	}
 	current := c.Intent == call.Intent && (call.Phase == CallInFlight || call.Phase == CallUncertainOpen)
 	if d.s.Ended != nil || !current {

@@ -88,6 +88,8 @@ func (d *decider) raise(c Resume, limit Limit) *Refusal {
 		return refuse("RAISE_DEADLINE", "Give a deadline that lies ahead.")
 	case c.Turns < 0 || c.Amount.MicroUSD < 0 || c.Amount.Tokens < 0:
 		return refuse("RAISE_NEGATIVE", "A limit can only be raised.")
+	case int64(c.Turns) > exact-int64(d.s.Limits.Turns) || c.Amount.invalid() || c.Amount.Plus(d.s.Budget.Limit).invalid():
+		return refuse("INVALID_AMOUNT", "No limit can be as high as that.")
 	}
 	e := LimitRaised{Limit: limit, By: c.By, Turns: c.Turns, Amount: c.Amount, DeadlineMs: c.DeadlineMs}
 	e.Amendment = amendmentDigest(d.s.Started.SnapshotDigest, e)

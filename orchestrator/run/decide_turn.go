@@ -32,8 +32,8 @@ func (d *decider) beginTurn(c BeginTurn) *Refusal {
 	if !d.openAll(c.Steers) {
 		return refuse("STALE", "The prompt contains guidance that is not open.")
 	}
-	if c.Reserve.negative() {
-		return refuse("INVALID_AMOUNT", "A reservation cannot be negative.")
+	if c.Reserve.invalid() {
+		return refuse("INVALID_AMOUNT", "A reservation is not negative and at most 2^53-1.")
 	}
 	ceiling := d.env.Rules.Ceiling(d.s.Started.Agent.Name, d.s.Started.Subject.ID)
 	allowed := d.s.turnsAllowed()
@@ -89,8 +89,8 @@ func (d *decider) reportTurn(c ReportTurn) *Refusal {
 	if d.s.Parked != nil {
 		return refuse("RUN_PARKED", "The run is parked; an operator has to look first.")
 	}
-	if c.Cost.negative() {
-		return refuse("INVALID_AMOUNT", "A cost cannot be negative.")
+	if c.Cost.invalid() {
+		return refuse("INVALID_AMOUNT", "A cost is not negative and at most 2^53-1.")
 	}
 	if c.Failure != nil {
 		d.failTurn(turn, *c.Failure)

@@ -62,7 +62,13 @@ func (a Amount) Plus(b Amount) Amount { return Amount{a.MicroUSD + b.MicroUSD, a
 // Minus returns the difference.
 func (a Amount) Minus(b Amount) Amount { return Amount{a.MicroUSD - b.MicroUSD, a.Tokens - b.Tokens} }
 
-func (a Amount) negative() bool { return a.MicroUSD < 0 || a.Tokens < 0 }
+// exact is the greatest number that every reader of the journal's JSON keeps.
+const exact = 1<<53 - 1
+
+// invalid reports whether a journal cannot hold the amount as something spent.
+func (a Amount) invalid() bool {
+	return a.MicroUSD < 0 || a.Tokens < 0 || a.MicroUSD > exact || a.Tokens > exact
+}
 
 // Within reports whether neither part exceeds the limit.
 func (a Amount) Within(limit Amount) bool {
