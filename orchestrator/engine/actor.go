@@ -19,13 +19,20 @@ type actor struct {
 	rules        run.Rules
 	texts        map[string]Payload
 	reports      []report
-	flying       map[string]context.CancelFunc // effects in flight by key
-	renewedMs    int64                         // local clock at the last renewal
+	flying       map[string]flight // effects in flight by key
+	unready      error             // why an effect could not be prepared in the last step
+	renewedMs    int64             // local clock at the last renewal
+	renewAtMs    int64             // local clock of the next one
 }
 
+// guardPauseMs is how long an actor waits after the conditions of its write did
+// not hold: what they depend on is not in its run.
+const guardPauseMs = 100
+
 func newActor(config WorkerConfig, lease Lease) *actor {
+	nowMs := config.World.NowMs()
 	return &actor{config: config, lease: lease, box: NewMailbox(), texts: map[string]Payload{},
-		flying: map[string]context.CancelFunc{}, renewedMs: config.World.NowMs()}
+		flying: map[string]flight{}, renewedMs: nowMs, renewAtMs: nowMs + config.LeaseMs/3}
 }
 
 // drive advances the run until it asks for nothing, the lease is lost or the
@@ -40,10 +47,10 @@ func (a *actor) drive(ctx context.Context) error {
 			return err
 		}
 		if idle && len(a.flying) == 0 {
-			return nil
+			return a.unready
 		}
-		if len(a.reports) == 0 {
-			a.config.World.Wait(context.WithoutCancel(ctx), a.box, a.renewedMs+a.config.LeaseMs/3)
+		if len(a.flying) > 0 && len(a.reports) == 0 && a.state != nil {
+			a.config.World.Wait(context.WithoutCancel(ctx), a.box, a.renewAtMs)
 		}
 		if err := a.renew(ctx); err != nil {
 			a.abandon()
@@ -68,6 +75,7 @@ func (a *actor) step(ctx context.Context) (idle bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	a.unready = nil
 	d := newDraft(a.state, nowMs, a.lease.Epoch)
 	if err := a.decideReports(d); err != nil {
 		return false, a.park(record, err)
@@ -79,7 +87,7 @@ func (a *actor) step(ctx context.Context) (idle bool, err error) {
 		}
 	}
 	if err := a.flush(record, d); err != nil {
-		return false, a.afterFailure(err)
+		return false, a.afterFailure(record, err)
 	}
 	for i := range a.reports {
 		a.land(a.reports[i].effect)
@@ -94,9 +102,13 @@ func (a *actor) step(ctx context.Context) (idle bool, err error) {
 
 // afterFailure says how a failed write goes on: after a conflict or a moved
 // gate the run is read and decided again, with the same reports.
-func (a *actor) afterFailure(err error) error {
+func (a *actor) afterFailure(ctx context.Context, err error) error {
 	a.state = nil
-	if errors.Is(err, run.ErrConflict) || errors.Is(err, run.ErrGuard) {
+	switch {
+	case errors.Is(err, run.ErrConflict):
+		return nil
+	case errors.Is(err, run.ErrGuard):
+		a.config.World.Wait(ctx, a.box, a.config.World.NowMs()+guardPauseMs)
 		return nil
 	}
 	return err
@@ -174,7 +186,7 @@ func (a *actor) selfFenced() bool {
 
 func (a *actor) renew(ctx context.Context) error {
 	nowMs := a.config.World.NowMs()
-	if nowMs < a.renewedMs+a.config.LeaseMs/3 {
+	if nowMs < a.renewAtMs {
 		return nil
 	}
 	var held []Lease
@@ -186,12 +198,13 @@ func (a *actor) renew(ctx context.Context) error {
 	if err != nil {
 		// The store may be back before the lease ends; until then the worker
 		// fences itself.
+		a.renewAtMs = nowMs + a.config.LeaseMs/10
 		return nil
 	}
 	if len(held) == 0 {
 		return run.ErrFenced
 	}
-	a.lease, a.renewedMs = held[0], nowMs
+	a.lease, a.renewedMs, a.renewAtMs = held[0], nowMs, nowMs+a.config.LeaseMs/3
 	return nil
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"gantry.dev/orchestrator/run"
@@ -9,8 +10,14 @@ import (
 
 // beginning is an effect whose intent is part of the write under way.
 type beginning struct {
-	key      string
+	effect   run.Effect
 	prepared Prepared
+}
+
+// flight is an effect that acts.
+type flight struct {
+	effect run.Effect
+	cancel context.CancelFunc
 }
 
 // decideEffects readies what the state asks for and decides the intents. What
@@ -49,7 +56,9 @@ func (a *actor) decideEffect(ctx context.Context, d *draft, effect run.Effect) (
 	view := View{State: a.state, NowMs: d.nowMs, Epoch: a.lease.Epoch, Texts: a.open}
 	prepared, err := a.config.Performer.Prepare(ctx, view, effect)
 	if err != nil {
-		return nil, false, fmt.Errorf("prepare %s: %w", effect.Key(), err)
+		// What else is decided must not be lost over it.
+		a.unready = errors.Join(a.unready, fmt.Errorf("prepare %s: %w", effect.Key(), err))
+		return nil, false, nil
 	}
 	moved := false
 	if prepared.Command != nil {
@@ -68,7 +77,7 @@ func (a *actor) decideEffect(ctx context.Context, d *draft, effect run.Effect) (
 	if prepared.Perform == nil {
 		return nil, moved, nil
 	}
-	return &beginning{key: effect.Key(), prepared: prepared}, moved, nil
+	return &beginning{effect: effect, prepared: prepared}, moved, nil
 }
 
 func intends(events []run.Event) bool {
@@ -85,50 +94,83 @@ func intends(events []run.Event) bool {
 // the mailbox, a panic as a failure.
 func (a *actor) begin(ctx context.Context, b beginning) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	a.flying[b.key] = cancel
+	key := b.effect.Key()
+	a.flying[key] = flight{effect: b.effect, cancel: cancel}
 	a.config.World.Go(func() {
 		var performed Performed
-		err := a.config.World.Await(work, "effect:"+b.key, func(ctx context.Context) (err error) {
+		err := a.config.World.Await(work, "effect:"+key, func(ctx context.Context) (err error) {
 			defer func() {
 				if recover() != nil {
-					err = fmt.Errorf("effect %s panicked", b.key)
+					err = fmt.Errorf("effect %s panicked", key)
 				}
 			}()
 			performed = b.prepared.Perform(ctx)
 			return nil
 		})
 		if err != nil {
-			performed = Performed{Command: run.Recover{Epoch: a.lease.Epoch + 1}}
+			performed = Performed{Command: broken(b.effect)}
 		}
-		a.box.put(report{effect: b.key, command: performed.Command, payloads: performed.Payloads})
+		a.box.put(report{effect: key, command: performed.Command, payloads: performed.Payloads})
 	})
+}
+
+// broken reports an effect whose performer broke: what it did is not known.
+func broken(effect run.Effect) run.Command {
+	const code = "INTERNAL"
+	switch e := effect.(type) {
+	case run.TakeTurn:
+		return run.ReportTurn{Turn: e.Turn, Attempt: e.Attempt, Failure: &run.TurnFailure{Cause: code, Unknown: true}}
+	case run.DispatchCall:
+		return run.ReportCall{Call: e.Call, Intent: e.Intent, Outcome: run.OutcomeUnknown, Code: code}
+	case run.ProbeCall:
+		return run.ReportProbe{Call: e.Call}
+	case run.Verify:
+		return run.ReportChecks{Turn: e.Turn} // a check that is missing was not made
+	}
+	return nil
 }
 
 // land forgets an effect whose report is recorded.
 func (a *actor) land(key string) {
-	if cancel, flies := a.flying[key]; flies {
-		cancel()
+	if f, flies := a.flying[key]; flies {
+		f.cancel()
 		delete(a.flying, key)
 	}
 }
 
-// interrupt stops the model request of a turn that is not in flight any more:
-// a steer interrupted it, or the run is being cancelled.
+// interrupt stops the model requests whose answers nothing waits for any more:
+// a steer interrupted the turn, or the run is being cancelled.
 func (a *actor) interrupt() {
-	turn := a.state.LastTurn()
-	if turn == nil {
-		return
+	var awaited string
+	if turn := a.state.LastTurn(); turn != nil && turn.Phase == run.TurnInFlight && a.state.Cancel == nil {
+		awaited = run.TakeTurn{Turn: turn.Number, Attempt: turn.Attempt}.Key()
 	}
-	key := run.TakeTurn{Turn: turn.Number, Attempt: turn.Attempt}.Key()
-	if cancel, flies := a.flying[key]; flies && (turn.Phase != run.TurnInFlight || a.state.Cancel != nil) {
-		cancel()
+	for key, f := range a.flying {
+		if _, isTurn := f.effect.(run.TakeTurn); isTurn && key != awaited {
+			f.cancel()
+		}
 	}
 }
 
 // abandon stops all effects; their outcomes are settled by the next owner.
 func (a *actor) abandon() {
-	for _, cancel := range a.flying {
-		cancel()
+	for _, f := range a.flying {
+		f.cancel()
+	}
+}
+
+// gather waits for the last words of effects that were abandoned.
+func (a *actor) gather(ctx context.Context) []report {
+	for {
+		arrived, _ := a.box.drain()
+		a.reports = append(a.reports, arrived...)
+		for _, r := range a.reports {
+			a.land(r.effect)
+		}
+		if len(a.flying) == 0 {
+			return a.reports
+		}
+		a.config.World.Wait(ctx, a.box, a.config.World.NowMs()+a.config.LeaseMs)
 	}
 }
 
