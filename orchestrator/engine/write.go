@@ -42,7 +42,7 @@ func (d *draft) add(command run.Command, rules run.Rules, payloads []Payload) ([
 		d.state.Head = record.Digest
 		d.last = record
 		d.write.Records = append(d.write.Records, record)
-		d.note(event)
+		d.note(event, rules)
 	}
 	d.write.Guards = append(d.write.Guards, decision.Guards...)
 	d.write.Gates = append(d.write.Gates, decision.Gates...)
@@ -63,7 +63,7 @@ func (d *draft) finish() Write {
 }
 
 // note keeps the inbox and the conversation in step with an event.
-func (d *draft) note(event run.Event) {
+func (d *draft) note(event run.Event, rules run.Rules) {
 	switch e := event.(type) {
 	case run.Started:
 		d.entry("message", e.Subject.ID, &e.Goal)
@@ -82,19 +82,47 @@ func (d *draft) note(event run.Event) {
 		d.close(e.Question, InboxQuestion)
 	case run.QuestionVoided:
 		d.close(e.Question, InboxQuestion)
-	case run.CallUncertain:
-		if e.Ask {
-			d.open(d.callItem(e.Call), InboxUncertain, d.responsible(), 0)
-		}
-	case run.UncertainResolved:
-		d.close(d.callItem(e.Call), InboxUncertain)
-	case run.CallEnded:
-		if call := d.state.Call(e.Call); call != nil && call.AskPerson {
-			d.close(d.callItem(e.Call), InboxUncertain)
-		}
+	case run.CallUncertain, run.CallEnded, run.UncertainResolved, run.LateOutcome:
+		d.noteOutcome(event, rules)
 	default:
 		d.noteRun(event)
 	}
+}
+
+// noteOutcome asks people about an effect whose outcome only they can find out,
+// until it is known: the end of its run answers nothing.
+func (d *draft) noteOutcome(event run.Event, rules run.Rules) {
+	switch e := event.(type) {
+	case run.CallUncertain:
+		if e.Ask {
+			d.askOutcome(d.state.Call(e.Call), rules)
+		}
+	case run.CallEnded:
+		call := d.state.Call(e.Call)
+		if e.Outcome == run.OutcomeUnknown && call.Class.OrWorst() != policy.ClassRead {
+			d.askOutcome(call, rules)
+		} else if call.AskPerson {
+			d.close(d.callItem(e.Call), InboxUncertain)
+		}
+	case run.UncertainResolved:
+		d.close(d.callItem(e.Call), InboxUncertain)
+	case run.LateOutcome:
+		// That one of several attempts failed says nothing of the others.
+		call := d.state.Call(e.Call)
+		if call.Outcome == run.OutcomeUnknown && (e.Outcome == run.OutcomeOK || call.Intent == 1) {
+			d.close(d.callItem(e.Call), InboxUncertain)
+		}
+	}
+}
+
+// askOutcome asks those whose finding the run accepts.
+func (d *draft) askOutcome(call *run.Call, rules run.Rules) {
+	tool, _ := rules.Tool(call.Tool)
+	approvers := []policy.Approver{{Principal: d.state.Started.Contact, Why: "incident contact"}}
+	if tool.Owner != "" {
+		approvers = append(approvers, policy.Approver{Principal: tool.Owner, Why: "tool owner"})
+	}
+	d.open(d.callItem(call.CallProposed.Call), InboxUncertain, approvers, 0)
 }
 
 func (d *draft) noteRun(event run.Event) {
