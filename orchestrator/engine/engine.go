@@ -43,11 +43,21 @@ const decideAttempts = 64
 func (e *Engine) Submit(ctx context.Context, in Submission) (*run.State, error) {
 	for range decideAttempts {
 		state, err := e.attempt(ctx, in)
+		if in.Receipt != nil && refused(err) && e.accepted(ctx, *in.Receipt) {
+			return nil, ErrReplayed
+		}
 		if !errors.Is(err, run.ErrConflict) && !errors.Is(err, run.ErrGuard) {
 			return state, err
 		}
 	}
 	return nil, ErrTooBusy
+}
+
+// accepted reports whether a command was accepted before: a repeat is often
+// refused, since its first one has changed the run.
+func (e *Engine) accepted(ctx context.Context, receipt Receipt) bool {
+	_, err := e.journal.Receipt(ctx, receipt.Organisation, receipt.Caller, receipt.Command)
+	return err == nil
 }
 
 func (e *Engine) attempt(ctx context.Context, in Submission) (*run.State, error) {
