@@ -133,6 +133,10 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		h.stream(w, r, s.key())
+		return
+	}
 	h.server.ServeHTTP(w, r)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -147,23 +146,74 @@ func TestWebsocketNeedsAToken(t *testing.T) {
 	}
 }
 
-func TestStreamOverSSE(t *testing.T) {
-	s := serve(t)
-	id := s.runID(t)
-	body, err := json.Marshal(map[string]any{"query": follow, "variables": map[string]any{"run": id}})
+// sse subscribes over server-sent events.
+func (s *served) sse(t *testing.T, who, query string, variables map[string]any) *http.Response {
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	require.NoError(t, err)
-	request, err := http.NewRequest(http.MethodPost, s.url+"/graphql", strings.NewReader(string(body)))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/graphql", strings.NewReader(string(body)))
 	require.NoError(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "text/event-stream")
-	request.Header.Set("Authorization", "Bearer "+s.token(t, "anna"))
+	request.Header.Set("Authorization", "Bearer "+s.token(t, who))
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
-	defer response.Body.Close()
-	var text strings.Builder
-	_, err = fmt.Fprint(&text, readAll(t, response))
-	require.NoError(t, err)
-	require.Equal(t, len(s.records), strings.Count(text.String(), `"seq"`))
-	require.Contains(t, text.String(), "RESYNC")
-	require.Contains(t, text.String(), "event: complete")
+	t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}
+
+func TestStreamOverSSE(t *testing.T) {
+	s := serve(t)
+	text := readAll(t, s.sse(t, "anna", follow, map[string]any{"run": s.runID(t)}))
+	require.Equal(t, len(s.records), strings.Count(text, `"seq"`))
+	require.Contains(t, text, "RESYNC")
+	require.Contains(t, text, "event: complete")
+}
+
+func TestStreamsOverSSEAreBoundedPerPrincipal(t *testing.T) {
+	s := serve(t, func(c *graph.Config) { c.Connections.PerPrincipal, c.Connections.Operations = 1, 2 })
+	variables := map[string]any{"run": s.runID(t)}
+	s.live = make(chan run.Record)
+	first, second := s.sse(t, "anna", follow, variables), s.sse(t, "anna", follow, variables)
+	third := s.sse(t, "anna", follow, variables)
+	require.Equal(t, http.StatusTooManyRequests, third.StatusCode)
+	require.Contains(t, readAll(t, third), "OVER_LIMIT")
+	require.Equal(t, http.StatusOK, s.sse(t, "bob", follow, variables).StatusCode, "another principal has its own")
+	require.Empty(t, s.ask(t, "anna", `{viewer{name}}`, nil).Errors, "nor are single requests streams")
+	close(s.live)
+	require.Contains(t, readAll(t, first), "complete")
+	require.Contains(t, readAll(t, second), "complete")
+	require.Equal(t, http.StatusOK, s.sse(t, "anna", follow, variables).StatusCode, "what ended counts no more")
+}
+
+// flood tells one long record for ever, until its reader is given up.
+type flood struct {
+	live
+	ended chan struct{}
+}
+
+func (f flood) Run(ctx context.Context, _, _ string, _ uint64) (<-chan run.Record, error) {
+	out := make(chan run.Record)
+	go func() {
+		defer close(f.ended)
+		for {
+			select {
+			case out <- f.records[0]:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out, nil
+}
+
+func TestFault_J15_ReaderThatTakesNothingIsCutOff(t *testing.T) {
+	ended := make(chan struct{})
+	s := serve(t, func(c *graph.Config) {
+		c.Connections.WriteWait = 50 * time.Millisecond
+		c.Live = flood{c.Live.(live), ended}
+	})
+	s.texts["goal"] = strings.Repeat("long ", 50_000)
+	response := s.sse(t, "anna", follow, map[string]any{"run": s.runID(t)})
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	<-ended // nothing of the body is read
 }

@@ -18,14 +18,18 @@ const subprotocol = "graphql-transport-ws"
 // closeForbidden closes a websocket whose token is not, or no longer, good.
 const closeForbidden = 4403
 
-// ConnectionLimits bound websockets.
+// ConnectionLimits bound websockets, and streams over SSE: a principal may have
+// as many of those as its websockets could carry.
 type ConnectionLimits struct {
 	InitWait     time.Duration // until connection_init
 	WriteWait    time.Duration // for one message to be taken
-	PerPrincipal int           // connections
-	Operations   int           // at once on one connection, and over SSE per request one
-	PerSecond    int           // operations begun on one connection
+	PerPrincipal int           // websockets
+	Operations   int           // at once on one websocket; an SSE request has one
+	PerSecond    int           // operations begun on one websocket
 }
+
+// streams is how many SSE requests a principal may have at once.
+func (l ConnectionLimits) streams() int { return l.PerPrincipal * l.Operations }
 
 // DefaultConnectionLimits returns the limits of a served organisation.
 func DefaultConnectionLimits() ConnectionLimits {
@@ -48,18 +52,24 @@ func connectionOf(ctx context.Context) *connection {
 	return c
 }
 
-// connections counts the websockets of every principal and bounds what one
-// websocket does.
+// connections counts the websockets and SSE streams of every principal and
+// bounds what one websocket does.
 type connections struct {
-	limits ConnectionLimits
-	mu     sync.Mutex
-	open   map[string]int // by organisation and principal
+	limits  ConnectionLimits
+	mu      sync.Mutex
+	open    map[string]int // websockets by key of the principal
+	streams map[string]int // SSE requests by key of the principal
+}
+
+// key names a principal over all organisations.
+func (s session) key() string {
+	return s.caller.Principal.Organisation + "\x00" + s.caller.Principal.ID
 }
 
 var _ graphql.OperationInterceptor = (*connections)(nil)
 
 func newConnections(limits ConnectionLimits) *connections {
-	return &connections{limits: limits, open: map[string]int{}}
+	return &connections{limits: limits, open: map[string]int{}, streams: map[string]int{}}
 }
 
 // ExtensionName returns the name of the extension.
@@ -68,21 +78,21 @@ func (*connections) ExtensionName() string { return "Connections" }
 // Validate accepts every schema.
 func (*connections) Validate(graphql.ExecutableSchema) error { return nil }
 
-func (c *connections) enter(principal string) bool {
+func (c *connections) enter(count map[string]int, principal string, most int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open[principal] >= c.limits.PerPrincipal {
+	if count[principal] >= most {
 		return false
 	}
-	c.open[principal]++
+	count[principal]++
 	return true
 }
 
-func (c *connections) leave(principal string) {
+func (c *connections) leave(count map[string]int, principal string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open[principal]--; c.open[principal] <= 0 {
-		delete(c.open, principal)
+	if count[principal]--; count[principal] <= 0 {
+		delete(count, principal)
 	}
 }
 
@@ -139,13 +149,13 @@ func (h *Handler) initialise(ctx context.Context, payload transport.InitPayload)
 	if err != nil {
 		return forbidden, nil, errUnauthenticated
 	}
-	principal := s.caller.Principal.Organisation + "\x00" + s.caller.Principal.ID
-	if !h.connections.enter(principal) {
-		return forbidden, nil, overLimit("connections", h.config.Connections.PerPrincipal+1, h.config.Connections.PerPrincipal)
+	most := h.config.Connections.PerPrincipal
+	if !h.connections.enter(h.connections.open, s.key(), most) {
+		return forbidden, nil, overLimit("connections", most+1, most)
 	}
 	one := connectionOf(ctx)
 	one.mu.Lock()
-	one.principal = principal
+	one.principal = s.key()
 	one.pace = rate.NewLimiter(rate.Limit(h.config.Connections.PerSecond), h.config.Connections.PerSecond)
 	one.mu.Unlock()
 	ctx, cancel := context.WithTimeout(withSession(ctx, s), s.expires.Sub(h.config.Clock()))
@@ -166,7 +176,7 @@ func (h *Handler) closed(ctx context.Context, _ int) {
 	one.principal = ""
 	one.mu.Unlock()
 	if principal != "" {
-		h.connections.leave(principal)
+		h.connections.leave(h.connections.open, principal)
 	}
 }
 
@@ -222,4 +232,48 @@ func (s *socket) SetReadDeadline(deadline time.Time) error {
 		return limited.SetReadDeadline(deadline)
 	}
 	return nil
+}
+
+// stream serves one request over SSE, within the principal's bound and with a
+// deadline for every write.
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request, principal string) {
+	most := h.config.Connections.streams()
+	if !h.connections.enter(h.connections.streams, principal, most) {
+		refuse(w, http.StatusTooManyRequests, overLimit("streams", most+1, most))
+		return
+	}
+	defer h.connections.leave(h.connections.streams, principal)
+	h.server.ServeHTTP(deadlined{w, http.NewResponseController(w), h.config.Connections.WriteWait}, r)
+}
+
+// deadlined breaks the connection when a write is not taken in time.
+type deadlined struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	wait    time.Duration
+}
+
+// Write writes within the deadline.
+func (d deadlined) Write(body []byte) (written int, err error) {
+	err = d.within(func() error {
+		written, err = d.ResponseWriter.Write(body)
+		return err
+	})
+	return written, err
+}
+
+// Flush sends what was written within the deadline. What breaks here ends the
+// request's context.
+func (d deadlined) Flush() { _ = d.within(d.control.Flush) }
+
+// within leaves no deadline behind: the stream may be quiet for longer, and the
+// connection serves other requests after it.
+func (d deadlined) within(write func() error) error {
+	if err := d.control.SetWriteDeadline(time.Now().Add(d.wait)); err != nil {
+		return err
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	return d.control.SetWriteDeadline(time.Time{})
 }
