@@ -152,7 +152,7 @@ func userErrors(err error) ([]*generated.UserError, error) {
 	var input *inputError
 	switch {
 	case errors.As(err, &refusal) && refusal.Code != codeNotFound:
-		return oneUserError(refusal.Code, refusal.Detail, nil), nil
+		return oneUserError(refusal.Code, refusal.Detail, nil), nil //nolint:nilerr // a refusal is the answer
 	case refusal != nil || errors.Is(err, engine.ErrNotFound):
 		return oneUserError(codeNotFound, errNotFound.message, nil), nil
 	case errors.As(err, &input):

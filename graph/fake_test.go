@@ -129,7 +129,7 @@ func (w *world) Operation(context.Context, graph.Caller, string, string, []byte)
 
 type live struct{ *world }
 
-func (w live) Run(ctx context.Context, _, _ string, after uint64) (<-chan run.Record, error) {
+func (w live) Run(_ context.Context, _, _ string, after uint64) (<-chan run.Record, error) {
 	if w.live != nil {
 		return w.live, nil
 	}

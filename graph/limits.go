@@ -65,7 +65,7 @@ func (l limiter) MutateOperationParameters(_ context.Context, params *graphql.Ra
 	}
 	document, err := parser.ParseQuery(&ast.Source{Input: params.Query})
 	if err != nil {
-		return nil // said better by the executor, which parses again
+		return nil //nolint:nilerr // said better by the executor, which parses again
 	}
 	if fault := l.checkDocument(document); fault != nil {
 		return fault.graphql()
@@ -132,7 +132,7 @@ func (l limiter) checkTokens(query string) *fault {
 	for count := 0; ; count++ {
 		token, err := lex.ReadToken()
 		if err != nil || token.Kind == lexer.EOF {
-			return nil
+			return nil //nolint:nilerr // the parser says it better
 		}
 		if count+1 > l.limits.Tokens {
 			return overLimit("tokens", count+1, l.limits.Tokens)

@@ -94,9 +94,9 @@ func (r root) submit(ctx context.Context, commandID *string, kind nodeKind, id s
 	if err != nil {
 		return Outcome{}, err
 	}
-	make := build(named[1:])
+	command := build(named[1:])
 	return r.config.Runs.Command(ctx, c.caller, c.id, named[0], func(seal func(string) run.Text, person policy.Principal) run.Command {
-		return make(c.caller.Identity, seal, person)
+		return command(c.caller.Identity, seal, person)
 	})
 }
 

@@ -84,8 +84,8 @@ func TestWhatIsNotWrittenStays(t *testing.T) {
 
 func TestEveryFaultHasItsPlace(t *testing.T) {
 	table := []struct{ name, text, fault string }{
-		{"unknown key", "name: x\nnmae: y", "a.yaml:2: nmae: unknown key"},
-		{"deep unknown key", "items:\n  - name: x\n  - nmae: y", "a.yaml:3: items[1].nmae: unknown key"},
+		{"unknown key", "name: x\nnaam: y", "a.yaml:2: naam: unknown key"},
+		{"deep unknown key", "items:\n  - name: x\n  - naam: y", "a.yaml:3: items[1].naam: unknown key"},
 		{"repeated key", "name: x\nname: x", "a.yaml:2: name: the key stands in line 1 already"},
 		{"repeated in raw", "any: {a: 1, a: 2}", "a.yaml:1: any.a: the key stands"},
 		{"number for text", "name: 5", "a.yaml:1: name: text is needed here"},

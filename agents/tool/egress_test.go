@@ -99,17 +99,17 @@ func TestFault_E17_RebindingDialsTheCheckedAddress(t *testing.T) {
 
 func TestFault_E17_OnlyListedDestinations(t *testing.T) {
 	var dialled []string
-	any := names{}
+	known := names{}
 	hosts := []string{
 		"evil.example.org:443", "api.example.org:80", "api.example.org.evil.org:443", "2130706433:443", "0x7f000001:443", "0177.0.0.1:443",
 		"127.1:443", "127.0.0.1:443", "[::1]:443", "[::ffff:127.0.0.1]:443", "localhost:443", "аpi.example.org:443", "api.example.org\x00:443", ":443", "api.example.org",
 	}
 	for _, address := range hosts {
 		if host, _, err := net.SplitHostPort(address); err == nil {
-			any[host] = [][]string{{"93.184.216.34"}}
+			known[host] = [][]string{{"93.184.216.34"}}
 		}
 	}
-	egress, err := tool.NewEgress([]tool.Destination{{Host: "api.example.org", Port: 443}}, any, dials(&dialled))
+	egress, err := tool.NewEgress([]tool.Destination{{Host: "api.example.org", Port: 443}}, known, dials(&dialled))
 	require.NoError(t, err)
 	for _, address := range hosts {
 		_, err := egress.DialContext(t.Context(), "tcp", address)

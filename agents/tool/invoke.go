@@ -23,7 +23,7 @@ const (
 	FailedBroken        = "TOOL_REPLY_BROKEN"  // sent, perhaps, and no whole answer came back
 	FailedStatus        = "TOOL_STATUS"        // answered with a status that says neither yes nor no
 	FailedEgress        = "EGRESS_DENIED"      // the destination is not allowed
-	FailedCredential    = "CREDENTIAL_MISSING" // the credential could not be had
+	FailedCredential    = "CREDENTIAL_MISSING" //nolint:gosec // a code: the credential could not be had
 )
 
 // Invoke performs one attempt of one call and is the only way in which tools

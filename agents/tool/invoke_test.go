@@ -107,7 +107,7 @@ func TestInvokeTurnsEveryErrorIntoAFailure(t *testing.T) {
 		uncertain bool
 	}{
 		"a panic":             {func() error { panic("secret") }, tool.FailedPanic, true},
-		"a panic with nil":    {func() error { panic(nil) }, tool.FailedPanic, true}, //nolint:govet // the case
+		"a panic with nil":    {func() error { panic(nil) }, tool.FailedPanic, true},
 		"an unknown error":    {func() error { return errors.New("secret") }, tool.FailedError, true},
 		"a nil failure":       {func() error { return nothing }, tool.FailedError, true},
 		"a certain failure":   {func() error { return &tool.Failure{Code: "X"} }, "X", false},

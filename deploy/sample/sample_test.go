@@ -29,12 +29,11 @@ func load(t *testing.T) agents.Organisation {
 // desk plays the platform around the reconciler's script: real file tools over
 // a copy of the sample files, and a ledger in memory.
 type desk struct {
-	t       *testing.T
-	files   string
-	ledger  []map[string]any
-	deny    bool
-	posts   []map[string]any
-	answers map[string]any
+	t      *testing.T
+	files  string
+	ledger []map[string]any
+	deny   bool
+	posts  []map[string]any
 }
 
 func newDesk(t *testing.T) *desk {

@@ -80,7 +80,7 @@ func (h hotTx) ExecContext(ctx context.Context, query string, args ...any) (sql.
 	if one.prepared == nil {
 		return h.tx.ExecContext(ctx, one.text, args...)
 	}
-	return h.tx.StmtContext(ctx, one.prepared).ExecContext(ctx, args...)
+	return h.tx.StmtContext(ctx, one.prepared).ExecContext(ctx, args...) //nolint:sqlclosecheck // ends with the transaction
 }
 
 // QueryRowContext runs a statement with ? for its arguments.
@@ -89,5 +89,5 @@ func (h hotTx) QueryRowContext(ctx context.Context, query string, args ...any) *
 	if one.prepared == nil {
 		return h.tx.QueryRowContext(ctx, one.text, args...)
 	}
-	return h.tx.StmtContext(ctx, one.prepared).QueryRowContext(ctx, args...)
+	return h.tx.StmtContext(ctx, one.prepared).QueryRowContext(ctx, args...) //nolint:sqlclosecheck // ends with the transaction
 }

@@ -128,8 +128,8 @@ func (s *Store) ReviseBudget(ctx context.Context, node string, limit run.Amount,
 
 // Spending is the cost that one record of a run settled.
 type Spending struct {
-	Head run.Head // of the run; only its ids are set
-	Kind run.EventKind
+	Head    run.Head // of the run; only its ids are set
+	Kind    run.EventKind
 	AtMs    int64
 	Version int
 	Body    []byte // of the record

@@ -118,7 +118,7 @@ func (s *Store) Payloads(ctx context.Context, ids []string) (map[string]engine.P
 	if len(ids) == 0 {
 		return found, nil
 	}
-	rows, err := s.read.QueryContext(ctx, "SELECT id, run, subject, text, sealed FROM payloads WHERE id IN (?)", bun.In(ids))
+	rows, err := s.read.QueryContext(ctx, "SELECT id, run, subject, text, sealed FROM payloads WHERE id IN (?)", bun.List(ids))
 	if err != nil {
 		return nil, err
 	}

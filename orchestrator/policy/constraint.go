@@ -20,11 +20,13 @@ func (c Constraint) normal() (Constraint, bool) {
 	if c.Path != "" && !strings.HasPrefix(c.Path, "/") {
 		return Constraint{}, false
 	}
-	form, satisfiable := Constraint{Path: c.Path}, true
+	form := Constraint{Path: c.Path}
 	for _, part := range c.parts() {
-		if form, satisfiable = form.meet(part); !satisfiable {
+		met, satisfiable := form.meet(part)
+		if !satisfiable {
 			return Constraint{}, false
 		}
+		form = met
 	}
 	return form, true
 }

@@ -12,8 +12,8 @@ import (
 // no, path is the JSON pointer of the first constraint that failed, empty when
 // the grant allows nothing or the arguments cannot be read.
 func (g ToolGrant) Allows(args []byte) (ok bool, path string) {
-	normal, any := g.normal()
-	if !any {
+	normal, allows := g.normal()
+	if !allows {
 		return false, ""
 	}
 	args, err := canon.JSON(args)
@@ -71,8 +71,8 @@ func normalTools(tools map[string]ToolGrant) map[string]ToolGrant {
 // made only when it is needed: an empty one and none mean the same, and normal
 // forms must be equal.
 func withGrant(tools map[string]ToolGrant, name string, grant ToolGrant) map[string]ToolGrant {
-	normal, any := grant.normal()
-	if !any {
+	normal, allows := grant.normal()
+	if !allows {
 		return tools
 	}
 	if tools == nil {

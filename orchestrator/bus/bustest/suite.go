@@ -195,7 +195,7 @@ func foldsInOrder(t *testing.T, b *bus.Bus) {
 	}
 	rand.Shuffle(len(messages), func(i, k int) { messages[i], messages[k] = messages[k], messages[i] })
 	tasks.Go(func() {
-		for range heard { //nolint:revive // drained: another process that hears the same
+		for range heard { // drained: another process that hears the same
 		}
 	})
 	for _, m := range messages {
