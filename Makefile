@@ -1,5 +1,6 @@
 .DEFAULT_GOAL := help
 GO ?= go
+SOURCES = agents cmd deploy graph migrations orchestrator $(wildcard *.go)
 
 .PHONY: help check gen test test-services lint vuln bench demo
 
@@ -23,9 +24,9 @@ test-services: ## the suites against real PostgreSQL and NATS
 	$(GO) test -tags services -count=1 ./orchestrator/journal/... ./orchestrator/bus/...
 
 lint: ## formatting, vet and the linters of .golangci.yml
-	@test -z "$$(gofmt -l agents cmd deploy graph migrations orchestrator *.go)" || { gofmt -l agents cmd deploy graph migrations orchestrator *.go; exit 1; }
+	@test -z "$$(gofmt -l $(SOURCES))" || { gofmt -l $(SOURCES); exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags services ./orchestrator/...
+	$(GO) tool -modfile=.tools/go.mod golangci-lint run ./...
 
 demo: ## run the sample reconciliation from start to end
 	$(GO) run ./cmd/gantry demo
