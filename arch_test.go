@@ -30,6 +30,7 @@ var layers = map[string][]string{
 	"orchestrator/run/promise":         {"orchestrator/policy", "orchestrator/run"},
 	"orchestrator/run/explore":         {"orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
 	"orchestrator/engine":              {"orchestrator/policy", "orchestrator/run"},
+	"orchestrator/invariant":           {"orchestrator/engine", "orchestrator/journal", "orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
 	"orchestrator/journal":             {"migrations", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/journal/journaltest": {"orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/bus":                 {"orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},

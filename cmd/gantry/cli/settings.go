@@ -56,6 +56,15 @@ func settingFlags(command *cobra.Command, listen string) {
 	flags.Duration("lease", 15*time.Second, "how long a run stays with a worker that is not heard of")
 	flags.Duration("poll", time.Second, "how often to look when nobody tells")
 	flags.Duration("drain", 10*time.Second, "how long open requests may take at the end")
+	flags.VisitAll(func(f *pflag.Flag) { f.Annotations = map[string][]string{settingMark: nil} })
+}
+
+// settingMark tells the flags of settings from a command's own.
+const settingMark = "gantry_setting"
+
+func isSetting(f *pflag.Flag) bool {
+	_, marked := f.Annotations[settingMark]
+	return marked
 }
 
 // readSettings joins file, environment and flags. A setting that is not known
@@ -63,7 +72,7 @@ func settingFlags(command *cobra.Command, listen string) {
 func readSettings(command *cobra.Command) (settings, error) {
 	k := koanf.New(".")
 	known := map[string]bool{}
-	command.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+	command.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = isSetting(f) })
 	if path, _ := command.Flags().GetString(configFlag); path != "" {
 		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
 			return settings{}, fmt.Errorf("config file: %w", err)
@@ -79,12 +88,16 @@ func readSettings(command *cobra.Command) (settings, error) {
 		}
 		return name, value
 	}})
-	if err := errors.Join(k.Load(environment, nil), k.Load(posflag.Provider(command.Flags(), ".", k), nil)); err != nil {
+	flags := posflag.ProviderWithFlag(command.Flags(), ".", k, func(f *pflag.Flag) (string, any) {
+		if !isSetting(f) {
+			return "", nil // the command's own
+		}
+		return f.Name, posflag.FlagVal(command.Flags(), f)
+	})
+	if err := errors.Join(k.Load(environment, nil), k.Load(flags, nil)); err != nil {
 		return settings{}, err
 	}
-	for _, name := range []string{configFlag, "help"} {
-		k.Delete(name)
-	}
+	k.Delete(configFlag)
 	var s settings
 	decoder := &mapstructure.DecoderConfig{Result: &s, ErrorUnused: true, WeaklyTypedInput: true,
 		DecodeHook: mapstructure.StringToTimeDurationHookFunc()}

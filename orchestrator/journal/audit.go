@@ -1,0 +1,208 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/run"
+)
+
+// Snapshot is the whole store as it stood at one moment, to be looked through
+// piece by piece. It is for one goroutine and must be closed.
+type Snapshot struct {
+	store *Store
+	tx    bun.Tx
+	met   fresh
+}
+
+// Snapshot begins one that no later write changes.
+func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
+	options := &sql.TxOptions{ReadOnly: true}
+	if s.postgres {
+		options.Isolation = sql.LevelRepeatableRead
+	}
+	tx, err := s.read.BeginTx(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	return &Snapshot{store: s, tx: tx, met: fresh{}}, nil
+}
+
+// Close ends the snapshot.
+func (s *Snapshot) Close() error { return s.tx.Rollback() }
+
+// Heads lists up to limit heads of all organisations by run id, after one.
+func (s *Snapshot) Heads(ctx context.Context, after string, limit int) ([]run.Head, error) {
+	return listed(ctx, s.tx, scanHead, "SELECT "+headColumns+" FROM heads WHERE run > ? ORDER BY run LIMIT ?", after, limit)
+}
+
+// Head returns one head; engine.ErrNotFound for an unknown run.
+func (s *Snapshot) Head(ctx context.Context, id string) (run.Head, error) {
+	head, err := scanHead(s.tx.QueryRowContext(ctx, "SELECT "+headColumns+" FROM heads WHERE run = ?", id))
+	return head, notFound(err)
+}
+
+// Records lists up to limit records of a run after a number, whatever its head
+// says of their number.
+func (s *Snapshot) Records(ctx context.Context, id string, after uint64, limit int) ([]run.Record, error) {
+	return listed(ctx, s.tx, scanRecord, "SELECT run, seq, kind, version, at_ms, body, prev, digest FROM journal WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", id, after, limit)
+}
+
+// Inbox lists everything that waits for people in a run.
+func (s *Snapshot) Inbox(ctx context.Context, id string) ([]engine.InboxItem, error) {
+	return listed(ctx, s.tx, scanItem, "SELECT id, organisation, run, kind, approvers, not_after_ms, since_ms FROM inbox WHERE run = ? ORDER BY id", id)
+}
+
+// Gate returns the value of a gate, "" for an absent one.
+func (s *Snapshot) Gate(ctx context.Context, name string) (string, error) {
+	return gate(ctx, s.tx, name)
+}
+
+// Opened is a text of the store, or why it does not open.
+type Opened struct {
+	engine.Payload
+	Fault string // a sentence; empty when the text opened
+}
+
+// Texts opens those of the texts that are there.
+func (s *Snapshot) Texts(ctx context.Context, ids []string) (map[string]Opened, error) {
+	found := make(map[string]Opened, len(ids))
+	if len(ids) == 0 {
+		return found, nil
+	}
+	rows, err := listed(ctx, s.tx, scanSealed, "SELECT id, run, subject, text, sealed FROM payloads WHERE id IN (?)", bun.In(ids))
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		opened := Opened{Payload: engine.Payload{Run: row.run}}
+		if err := json.Unmarshal([]byte(row.text), &opened.Text); err != nil {
+			opened.Fault = "Its reference cannot be read."
+			found[row.id] = opened
+			continue
+		}
+		form, err := s.store.vault.open(ctx, s.tx, s.met, row.subject, row.id, row.sealed)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, sql.ErrNoRows):
+			opened.Fault = "It is still there, but the key of its subject is gone."
+		case err != nil:
+			opened.Fault = "It does not open under the key of its subject."
+		}
+		opened.Salt, opened.Bytes = form.Salt, form.Bytes
+		found[row.id] = opened
+	}
+	return found, nil
+}
+
+// Erased reports whether a text that is absent may have been erased. Erasing a
+// subject takes all the texts that it has then, so a text that is newer than
+// one that is left was not erased. Ids sort by time.
+func (s *Snapshot) Erased(ctx context.Context, text run.Text) (bool, error) {
+	var older int
+	err := s.tx.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM payloads WHERE subject = ? AND id < ? LIMIT 1) AS older", text.Subject, text.ID).Scan(&older)
+	return older == 0, err
+}
+
+// Budgets lists up to limit nodes after one, by name.
+func (s *Snapshot) Budgets(ctx context.Context, after string, limit int) ([]Budget, error) {
+	return listed(ctx, s.tx, scanBudget, "SELECT "+budgetColumns+" FROM budgets WHERE node > ? ORDER BY node LIMIT ?", after, limit)
+}
+
+// Conversations lists up to limit conversations of all organisations after one,
+// by id.
+func (s *Snapshot) Conversations(ctx context.Context, after string, limit int) ([]Conversation, error) {
+	return listed(ctx, s.tx, scanConversation, "SELECT "+conversationColumns+" FROM conversations WHERE id > ? ORDER BY id LIMIT ?", after, limit)
+}
+
+// Entries lists up to limit entries of a conversation after a number.
+func (s *Snapshot) Entries(ctx context.Context, conversation string, after uint64, limit int) ([]engine.Entry, error) {
+	return listed(ctx, s.tx, func(row scanner) (engine.Entry, error) {
+		var e engine.Entry
+		var text string
+		if err := row.Scan(&e.Conversation, &e.Number, &e.Kind, &e.Run, &e.Author, &text, &e.AtMs); err != nil {
+			return e, err
+		}
+		return e, json.Unmarshal([]byte(text), &e.Text)
+	}, "SELECT conversation, number, kind, run, author, text, at_ms FROM conversation_entries WHERE conversation = ? AND number > ? ORDER BY number LIMIT ?",
+		conversation, after, limit)
+}
+
+// Numbering is what a writer's numbers come to; without gaps Count is Last.
+type Numbering struct {
+	Writer      string
+	Count, Last uint64
+}
+
+// Numberings lists every writer.
+func (s *Snapshot) Numberings(ctx context.Context) ([]Numbering, error) {
+	return listed(ctx, s.tx, func(row scanner) (n Numbering, err error) { return n, row.Scan(&n.Writer, &n.Count, &n.Last) },
+		"SELECT writer, count(*), max(n) FROM journal GROUP BY writer ORDER BY writer")
+}
+
+// Receipts counts the answers to commands.
+func (s *Snapshot) Receipts(ctx context.Context) (count uint64, err error) {
+	err = s.tx.QueryRowContext(ctx, "SELECT count(*) FROM receipts").Scan(&count)
+	return count, err
+}
+
+// Stray is a row that speaks of something that is not there.
+type Stray struct{ Table, ID, Missing string }
+
+// strayQueries each find the rows of one table whose run, or conversation, is
+// not there.
+var strayQueries = []struct{ table, query string }{
+	{"journal", "SELECT DISTINCT run, run FROM journal t WHERE NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run)"},
+	{"inbox", "SELECT id, run FROM inbox t WHERE NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run)"},
+	{"receipts", "SELECT command, run FROM receipts t WHERE run <> '' AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run)"},
+	{"payloads", "SELECT id, run FROM payloads t WHERE NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run) AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.id = t.run)"},
+	{"conversation_entries", "SELECT conversation, run FROM conversation_entries t WHERE run <> '' AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run)"},
+	{"conversation_entries", "SELECT conversation, conversation FROM conversation_entries t WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.id = t.conversation)"},
+}
+
+// Strays lists up to limit rows of each kind.
+func (s *Snapshot) Strays(ctx context.Context, limit int) ([]Stray, error) {
+	var found []Stray
+	for _, kind := range strayQueries {
+		rows, err := listed(ctx, s.tx, func(row scanner) (Stray, error) {
+			stray := Stray{Table: kind.table}
+			return stray, row.Scan(&stray.ID, &stray.Missing)
+		}, kind.query+" LIMIT ?", limit)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, rows...)
+	}
+	return found, nil
+}
+
+type sealedRow struct {
+	id, run, subject, text string
+	sealed                 []byte
+}
+
+func scanSealed(row scanner) (r sealedRow, err error) {
+	return r, row.Scan(&r.id, &r.run, &r.subject, &r.text, &r.sealed)
+}
+
+func scanRecord(row scanner) (run.Record, error) {
+	var r run.Record
+	err := row.Scan(&r.Run, &r.Seq, (*string)(&r.Kind), &r.Version, &r.AtMs, &r.Body, &r.Prev, &r.Digest)
+	return r, err
+}
+
+// listed reads all rows of a query.
+func listed[T any](ctx context.Context, db bun.IConn, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scan)
+}
