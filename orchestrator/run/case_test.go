@@ -17,6 +17,7 @@ type world struct {
 	nowMs int64
 	rules *fixedRules
 	last  run.Record
+	kept  []run.Record
 }
 
 // fixedRules hold every tool named "held" for olga, and permit the rest.
@@ -90,7 +91,7 @@ func (w *world) try(command run.Command) (run.Decision, *run.Refusal) {
 		record, err := run.Encode(w.s.ID, w.last, w.nowMs, event)
 		require.NoError(w.t, err)
 		require.NoError(w.t, run.Replay(w.s, []run.Record{record}))
-		w.last = record
+		w.last, w.kept = record, append(w.kept, record)
 	}
 	return decision, refusal
 }

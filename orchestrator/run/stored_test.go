@@ -1,0 +1,225 @@
+package run_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+	"gantry.dev/orchestrator/run/account"
+)
+
+// storedJournals holds runs as the first version wrote them, paused wherever a
+// run can stand still. They are never written again: what is stored in an
+// organisation's journal does not change either.
+const storedJournals = "testdata/journals/version1"
+
+// stored is one journal, what a run is that is read from it, and how it goes on.
+type stored struct {
+	play    func(*world)
+	status  run.Status
+	pending []string
+	goesOn  func(*testing.T, *world)
+}
+
+func by(person string) run.Identity { return run.Identity{Principal: person} }
+
+func olga() policy.Principal { return policy.Principal{ID: "olga", Kind: policy.Person} }
+
+func checked(turn int, verdict run.CheckVerdict) run.ReportChecks {
+	return run.ReportChecks{Turn: turn, Checks: []run.CheckResult{{Name: "output", Verdict: verdict, Detail: &run.Text{ID: "why"}}}}
+}
+
+// asking takes a turn in which the model asks a person.
+func (w *world) asking() {
+	w.do(run.BeginTurn{Epoch: 1, Model: "m"})
+	turn := w.s.LastTurn()
+	w.do(run.ReportTurn{Turn: turn.Number, Attempt: 1, Class: run.ClassCalls, Calls: []run.Proposal{{Tool: "free", Revision: "t1", Asks: true,
+		Impact: policy.ImpactRead, Class: policy.ClassRead, Text: run.Text{ID: "question"}, Approval: "q" + turn.Model, Inputs: noArguments}}})
+}
+
+// begun takes a turn with calls and begins the first of them.
+func (w *world) begun(tools ...string) {
+	w.turn(tools...)
+	w.do(run.BeginCall{Epoch: 1, Call: 1, Key: "k", Inputs: noArguments})
+}
+
+var storedRuns = map[string]stored{
+	"queued": {func(w *world) { w.do(run.Steer{Steer: "s", By: by("ada"), Text: run.Text{ID: "steer"}}) },
+		run.StatusQueued, []string{"turn/1/1"}, nil},
+	"turn in flight": {func(w *world) { w.do(run.BeginTurn{Epoch: 1, Model: "m", Reserve: usd(9)}) }, run.StatusRunning, nil,
+		func(t *testing.T, w *world) {
+			w.do(run.Recover{Epoch: 2})
+			require.Equal(t, usd(9), w.s.Budget.Unknown)
+		}},
+	"held": {func(w *world) { w.turn("held") }, run.StatusWaiting, nil, func(t *testing.T, w *world) {
+		w.do(w.decide("ap-held-1-0", true))
+		w.attempt(1) // the digest that was approved is still the digest of the call
+		require.Equal(t, run.OutcomeOK, w.s.Call(1).Outcome)
+	}},
+	"granted": {func(w *world) { w.turn("held"); w.do(w.decide("ap-held-1-0", true)) }, run.StatusRunning, []string{"call/1/1"},
+		func(t *testing.T, w *world) {
+			w.attempt(1)
+			require.Equal(t, run.ApprovalSpent, w.s.Approval("ap-held-1-0").Status)
+		}},
+	"voided": {func(w *world) {
+		w.turn("held")
+		w.rules.policy = "p2"
+		w.do(w.decide("ap-held-1-0", true))
+		w.rules.policy = "p1"
+	}, run.StatusRunning, []string{"judge/1"}, nil},
+	"asking": {func(w *world) { w.asking() }, run.StatusWaiting, nil, func(t *testing.T, w *world) {
+		w.do(run.AnswerQuestion{Question: "qm", By: by("ada"), Person: policy.Principal{ID: "ada"}, Answer: run.Text{ID: "answer"}})
+		require.Equal(t, run.OutcomeAnswered, w.s.Call(1).Outcome)
+	}},
+	"answered": {func(w *world) {
+		w.asking()
+		w.do(run.AnswerQuestion{Question: "qm", By: by("ada"), Person: policy.Principal{ID: "ada"}, Answer: run.Text{ID: "answer"}})
+	}, run.StatusRunning, []string{"turn/2/1"}, nil},
+	"uncertain": {func(w *world) { w.begun("opaque"); w.do(run.Recover{Epoch: 2}) }, run.StatusWaiting, nil, func(t *testing.T, w *world) {
+		w.do(found(1, run.NotHappened)(w))
+		require.Equal(t, run.OutcomeFailed, w.s.Call(1).Outcome)
+	}},
+	"probing": {func(w *world) { w.begun("checkable"); w.do(run.Recover{Epoch: 2}) }, run.StatusRunning, []string{"probe/1/1"}, nil},
+	"repeated with a late word": {func(w *world) {
+		w.begun("opaque")
+		w.do(run.Recover{Epoch: 2})
+		w.do(found(1, run.Repeat)(w))
+		w.do(run.BeginCall{Epoch: 2, Call: 1, Key: "k", Inputs: noArguments})
+		w.do(run.ReportCall{Call: 1, Intent: 1, Outcome: run.OutcomeOK, Result: &run.Text{ID: "late"}})
+	}, run.StatusRunning, nil, nil},
+	"at a limit": {func(w *world) { w.do(run.BeginTurn{Epoch: 1, Model: "m", Reserve: usd(1001)}) }, run.StatusWaiting, nil,
+		func(t *testing.T, w *world) {
+			w.do(raised(1)(w))
+			require.Equal(t, run.StatusQueued, w.s.Status)
+		}},
+	"retry of a raised limit": {func(w *world) {
+		w.do(run.BeginTurn{Epoch: 1, Model: "m"})
+		w.do(run.ReportTurn{Turn: 1, Attempt: 1, Failure: &run.TurnFailure{Cause: "REJECTED"}})
+		w.do(raised(1)(w))
+	}, run.StatusRunning, []string{"turn/1/2"}, nil},
+	"parked": {func(w *world) { w.turn("held"); w.do(run.Park{Code: "CRASHES", Detail: "three times"}) }, run.StatusParked, nil,
+		func(t *testing.T, w *world) {
+			w.do(run.Resume{By: by("olga"), Person: olga()})
+			require.Equal(t, run.StatusWaiting, w.s.Status)
+		}},
+	"resumed": {func(w *world) { w.do(run.Park{Code: "CRASHES"}); w.do(run.Resume{By: by("olga"), Person: olga()}) },
+		run.StatusQueued, []string{"turn/1/1"}, nil},
+	"cancelling": {func(w *world) {
+		w.asking()
+		w.nowMs += 5000
+		w.do(run.Fire{}) // the question expires
+		w.turn("opaque", "held")
+		w.do(run.BeginCall{Epoch: 1, Call: 2, Key: "k", Inputs: noArguments})
+		w.do(run.Cancel{By: by("ada"), Reason: &run.Text{ID: "enough"}})
+	}, run.StatusCancelling, nil, func(t *testing.T, w *world) {
+		w.do(run.ReportCall{Call: 2, Intent: 1, Outcome: run.OutcomeUnknown, Code: "TIMEOUT"})
+		require.Equal(t, run.StatusCancelled, w.s.Status)
+	}},
+	"unchecked": {func(w *world) { w.turn(); w.do(checked(1, run.CheckUnchecked)) }, run.StatusWaiting, nil, func(t *testing.T, w *world) {
+		w.nowMs += 60_000
+		w.do(checked(1, run.CheckPassed))
+		require.Equal(t, run.StatusCompleted, w.s.Status)
+	}},
+	"completed": {func(w *world) {
+		w.turn("free")
+		w.attempt(1)
+		w.do(run.Steer{Steer: "s", By: by("ada"), Text: run.Text{ID: "steer"}})
+		w.do(run.BeginTurn{Epoch: 1, Model: "m", Steers: []string{"s"}})
+		w.do(run.ReportTurn{Turn: 2, Attempt: 1, Class: run.ClassText, Text: &run.Text{ID: "done"}, Reasoning: &run.Text{ID: "thoughts"}})
+		w.do(checked(2, run.CheckPassed))
+	}, run.StatusCompleted, nil, nil},
+}
+
+func TestStoredJournalsOfTheFirstVersionGoOn(t *testing.T) {
+	met := map[run.EventKind]bool{}
+	for name, s := range storedRuns {
+		t.Run(name, func(t *testing.T) {
+			path := storedPath(name)
+			if *update {
+				storeOnce(t, path, s)
+			}
+			w := begin(t)
+			w.s, w.kept = &run.State{ID: "r1"}, readStored(t, path)
+			w.last = w.kept[len(w.kept)-1]
+			require.NoError(t, run.Replay(w.s, w.kept))
+			require.Equal(t, s.status, w.s.Status)
+			w.nowMs = w.last.AtMs
+			var pending []string
+			for _, effect := range w.pending() {
+				pending = append(pending, effect.Key())
+			}
+			require.Equal(t, s.pending, pending)
+			for _, record := range w.kept {
+				met[record.Kind] = true
+			}
+			if s.goesOn != nil {
+				s.goesOn(t, w)
+			}
+		})
+	}
+	for _, kind := range run.Kinds() {
+		require.True(t, met[kind], "store a journal that holds %s: add a run and use -update", kind)
+	}
+}
+
+// An event that is written as it was when it was stored has the digest that
+// was stored; approvals that wait for people rest on that.
+func TestStoredRecordsAreWrittenAsTheyStand(t *testing.T) {
+	for name := range storedRuns {
+		var last run.Record
+		for _, record := range readStored(t, storedPath(name)) {
+			event, err := run.Decode(record)
+			require.NoError(t, err)
+			written, err := run.Encode(record.Run, last, record.AtMs, event)
+			require.NoError(t, err)
+			if record.Version == run.FormVersion(record.Kind) {
+				require.Equal(t, record, written, name)
+			}
+			last = record
+		}
+	}
+}
+
+func storedPath(name string) string {
+	return filepath.Join(storedJournals, strings.ReplaceAll(name, " ", "-")+".jsonl")
+}
+
+// storeOnce writes a journal that is not stored yet.
+func storeOnce(t *testing.T, path string, s stored) {
+	if _, err := os.Stat(path); err == nil {
+		return
+	}
+	w := begin(t)
+	s.play(w)
+	var export bytes.Buffer
+	require.NoError(t, account.Export(&export, w.kept))
+	require.NoError(t, os.MkdirAll(storedJournals, 0o750))
+	require.NoError(t, os.WriteFile(path, export.Bytes(), 0o600))
+}
+
+func readStored(t *testing.T, path string) []run.Record {
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	_, err = account.Verify(bytes.NewReader(text), "")
+	require.NoError(t, err)
+	var records []run.Record
+	for scanner := bufio.NewScanner(bytes.NewReader(text)); scanner.Scan(); {
+		var line struct {
+			run.Record
+			Body json.RawMessage
+		}
+		require.NoError(t, json.Unmarshal(scanner.Bytes(), &line))
+		line.Record.Body = line.Body
+		records = append(records, line.Record)
+	}
+	require.NotEmpty(t, records)
+	return records
+}
