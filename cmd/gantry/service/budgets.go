@@ -109,52 +109,68 @@ func (b Budgets) Usage(ctx context.Context, caller graph.Caller, groupBy string,
 			seen[n.department] = true
 		}
 	}
-	sums := usage{rows: map[string]*graph.UsageRow{}, runs: map[string]bool{}}
-	models := b.modelOf(ctx)
+	// What is looked up for a row waits until all are read: a reading holds a
+	// connection, and many that each wait for a second one would wait for ever.
+	var found []spent
 	err = b.Store.Spendings(ctx, o.Name, fromMs, toMs, func(s journal.Spending) error {
 		if !seen[""] && !seen[s.Head.Department] && s.Head.Subject != person.ID {
 			return nil
 		}
 		event, err := run.Decode(run.Record{Run: s.Head.Run, Kind: s.Kind, Version: s.Version, Body: s.Body})
-		if err != nil {
-			return err
-		}
-		key, err := keyOf(groupBy, s, event, models)
-		if err != nil || key == "" {
-			return err
-		}
-		sums.add(key, s.Head.Run, costOf(event))
-		return nil
+		found = append(found, spentOn(s, event))
+		return err
 	})
-	return sums.list(), err
+	if err != nil {
+		return nil, err
+	}
+	sums := usage{rows: map[string]*graph.UsageRow{}, runs: map[string]bool{}}
+	models := b.modelOf(ctx)
+	for _, s := range found {
+		key, err := keyOf(groupBy, s, models)
+		if err != nil {
+			return nil, err
+		}
+		if key != "" {
+			sums.add(key, s.head.Run, s.cost)
+		}
+	}
+	return sums.list(), nil
 }
 
-func costOf(event run.Event) run.Amount {
+// spent is what one record of a run settled.
+type spent struct {
+	head run.Head
+	atMs int64
+	turn int // that was answered; 0 for a call
+	cost run.Amount
+}
+
+func spentOn(s journal.Spending, event run.Event) spent {
+	out := spent{head: s.Head, atMs: s.AtMs}
 	switch e := event.(type) {
 	case run.TurnAnswered:
-		return e.Cost
+		out.turn, out.cost = e.Turn, e.Cost
 	case run.CallEnded:
-		return e.Cost
+		out.cost = e.Cost
 	}
-	return run.Amount{}
+	return out
 }
 
-func keyOf(groupBy string, s journal.Spending, event run.Event, models func(runID string, turn int) (string, error)) (string, error) {
+func keyOf(groupBy string, s spent, models func(runID string, turn int) (string, error)) (string, error) {
 	switch groupBy {
 	case "AGENT":
-		return s.Head.Agent, nil
+		return s.head.Agent, nil
 	case "DEPARTMENT":
-		return s.Head.Department, nil
+		return s.head.Department, nil
 	case "SUBJECT":
-		return s.Head.Subject, nil
+		return s.head.Subject, nil
 	case "DAY":
-		return time.UnixMilli(s.AtMs).UTC().Format(time.DateOnly), nil
+		return time.UnixMilli(s.atMs).UTC().Format(time.DateOnly), nil
 	}
-	answered, isTurn := event.(run.TurnAnswered)
-	if !isTurn {
+	if s.turn == 0 {
 		return "", nil // a call is no model's
 	}
-	return models(s.Head.Run, answered.Turn)
+	return models(s.head.Run, s.turn)
 }
 
 // modelOf finds which model took a turn, reading each run once.
