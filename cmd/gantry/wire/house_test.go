@@ -338,12 +338,18 @@ func (p *person) decide(approval client.Approval, grant bool) {
 // elsewhere is a well-formed global id of the same kind that names nothing.
 func (h *house) elsewhere(id string) string {
 	h.t.Helper()
+	return reworded(h.t, id, func(parts []string) { parts[len(parts)-1] = uuid.NewString() })
+}
+
+// reworded changes the parts of a global id.
+func reworded(t *testing.T, id string, change func(parts []string)) string {
+	t.Helper()
 	raw, err := base64.RawURLEncoding.DecodeString(id)
-	require.NoError(h.t, err)
+	require.NoError(t, err)
 	var parts []string
-	require.NoError(h.t, json.Unmarshal(raw, &parts))
-	parts[len(parts)-1] = uuid.NewString()
+	require.NoError(t, json.Unmarshal(raw, &parts))
+	change(parts)
 	raw, err = json.Marshal(parts)
-	require.NoError(h.t, err)
+	require.NoError(t, err)
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
