@@ -194,7 +194,7 @@ func (s *State) foldApproval(event Event) error {
 	}
 	approval := s.Approval(id)
 	_, voids := event.(ApprovalVoided)
-	if approval == nil || approval.Status != ApprovalOpen && !(voids && approval.Status == ApprovalGranted) {
+	if approval == nil || approval.Status != ApprovalOpen && (!voids || approval.Status != ApprovalGranted) {
 		return fmt.Errorf("%w: %s for no open approval", ErrBroken, event.Kind())
 	}
 	c := s.Call(approval.Call)

@@ -12,13 +12,12 @@ import (
 // own budget: each is held, kept as unknown, or given back. What was reported
 // above its reservation is the overrun.
 type ledger struct {
-	turn     run.Amount
-	calls    map[int]run.Amount
-	settled  run.Amount
-	unknown  run.Amount
-	overrun  run.Amount
-	account  run.BudgetMove // the sum of all moves
-	finished bool
+	turn    run.Amount
+	calls   map[int]run.Amount
+	settled run.Amount
+	unknown run.Amount
+	overrun run.Amount
+	account run.BudgetMove // the sum of all moves
 }
 
 func newLedger() ledger { return ledger{calls: map[int]run.Amount{}} }
