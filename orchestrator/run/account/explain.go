@@ -111,6 +111,27 @@ func stands(call *run.Call) string {
 }
 
 func (e explainer) interventions() []string {
+	lines := append(e.verdicts(), e.decisions()...)
+	for _, question := range e.s.Questions {
+		if question.Answer != nil {
+			lines = append(lines, fmt.Sprintf("call %d: %s answered: %s", question.Call, question.Answer.By.Principal, e.read(question.Answer.Answer)))
+		}
+	}
+	lines = append(lines, e.findings()...)
+	for _, steer := range e.s.Steers {
+		lines = append(lines, fmt.Sprintf("%s steered (%s): %s", steer.By.Principal, steer.Disposition, e.read(steer.Text)))
+	}
+	if cancel := e.s.Cancel; cancel != nil {
+		lines = append(lines, fmt.Sprintf("%s cancelled the run: %s", cancel.By.Principal, e.optional(cancel.Reason)))
+	}
+	if len(lines) == 0 {
+		return []string{"nobody had to"}
+	}
+	return lines
+}
+
+// verdicts are what policy said, but for reads that it permits.
+func (e explainer) verdicts() []string {
 	var lines []string
 	for i := range e.s.Calls {
 		call := &e.s.Calls[i]
@@ -123,6 +144,12 @@ func (e explainer) interventions() []string {
 		}
 		lines = append(lines, fmt.Sprintf("call %d: %s by %s", call.CallProposed.Call, call.Verdict.Answer, strings.Join(why, ", ")))
 	}
+	return lines
+}
+
+// decisions are what became of the approvals.
+func (e explainer) decisions() []string {
+	var lines []string
 	for _, approval := range e.s.Approvals {
 		for _, decision := range approval.Decisions {
 			word := "denied"
@@ -135,16 +162,16 @@ func (e explainer) interventions() []string {
 			lines = append(lines, fmt.Sprintf("call %d: the approval became void: %s", approval.Call, approval.Cause))
 		}
 	}
-	for _, question := range e.s.Questions {
-		if question.Answer != nil {
-			lines = append(lines, fmt.Sprintf("call %d: %s answered: %s", question.Call, question.Answer.By.Principal, e.read(question.Answer.Answer)))
+	return lines
+}
+
+// findings are what people found out about uncertain calls.
+func (e explainer) findings() []string {
+	var lines []string
+	for i := range e.s.Calls {
+		for _, finding := range e.s.Calls[i].Resolutions {
+			lines = append(lines, fmt.Sprintf("call %d: %s found %s: %s", finding.Call, finding.By.Principal, finding.Resolution, e.read(finding.Evidence)))
 		}
-	}
-	for _, steer := range e.s.Steers {
-		lines = append(lines, fmt.Sprintf("%s steered (%s): %s", steer.By.Principal, steer.Disposition, e.read(steer.Text)))
-	}
-	if len(lines) == 0 {
-		return []string{"nobody had to"}
 	}
 	return lines
 }
@@ -152,8 +179,12 @@ func (e explainer) interventions() []string {
 func (e explainer) results() []string {
 	var lines []string
 	for i := range e.s.Calls {
-		if call := &e.s.Calls[i]; call.Result != nil {
+		call := &e.s.Calls[i]
+		if call.Result != nil {
 			lines = append(lines, fmt.Sprintf("call %d %s: %s", call.CallProposed.Call, call.Outcome, short(e.read(*call.Result))))
+		}
+		for _, late := range call.Late {
+			lines = append(lines, fmt.Sprintf("call %d, attempt %d, too late to count: %s: %s", call.CallProposed.Call, late.Intent, late.Outcome, short(e.optional(late.Result))))
 		}
 	}
 	return lines

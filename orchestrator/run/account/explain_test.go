@@ -1,0 +1,92 @@
+package account_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gantry.dev/orchestrator/run"
+	"gantry.dev/orchestrator/run/account"
+)
+
+var update = flag.Bool("update", false, "write what people read")
+
+const explained = "testdata/explained.txt"
+
+// Every stored journal in words, as people read it.
+func TestStoredRunsInWords(t *testing.T) {
+	journals, err := filepath.Glob("../testdata/journals/version1/*.jsonl")
+	require.NoError(t, err)
+	require.NotEmpty(t, journals)
+	var text strings.Builder
+	for _, path := range journals {
+		fmt.Fprintf(&text, "# %s\n", strings.TrimSuffix(filepath.Base(path), ".jsonl"))
+		s := stateOf(t, path)
+		read := func(text run.Text) string { return "<" + text.ID + ">" }
+		answers := account.Explain(s, read)
+		if turn, known := account.Turn(s, len(s.Turns), read); known {
+			answers = append(answers, turn)
+		}
+		for _, answer := range answers {
+			fmt.Fprintf(&text, "%s\n", answer.Question)
+			for _, line := range answer.Lines {
+				fmt.Fprintf(&text, "  %s\n", line)
+			}
+		}
+	}
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o750))
+		require.NoError(t, os.WriteFile(explained, []byte(text.String()), 0o600))
+	}
+	kept, err := os.ReadFile(explained)
+	require.NoError(t, err)
+	require.Equal(t, string(kept), text.String(), "changed: go test ./orchestrator/run/account -update")
+}
+
+func TestATurnThatWasNotTakenIsNotExplained(t *testing.T) {
+	for _, number := range []int{-1, 0, 1} {
+		_, known := account.Turn(&run.State{}, number, nil)
+		require.False(t, known)
+	}
+}
+
+func TestVerifyNamesWhatIsWrong(t *testing.T) {
+	whole, err := os.ReadFile("../testdata/journals/version1/held.jsonl")
+	require.NoError(t, err)
+	for export, why := range map[string]string{
+		"":  "holds no record",
+		"{": "record 1 is not readable",
+		strings.Replace(string(whole), `"seq":2`, `"seq":3`, 1): "record 2 does not verify",
+		strings.Replace(string(whole), `"seq":2`, `"Seq":2`, 1): "record 2 is not readable",
+	} {
+		_, err := account.Verify(strings.NewReader(export), "")
+		require.ErrorContains(t, err, why)
+	}
+	_, err = account.Verify(bytes.NewReader(whole), "elsewhere")
+	require.ErrorContains(t, err, "kept elsewhere is elsewhere")
+	_, err = account.Verify(bytes.NewReader(bytes.TrimSuffix(whole, []byte("\n"))), "")
+	require.NoError(t, err, "an editor may drop the last line's end")
+}
+
+func stateOf(t *testing.T, path string) *run.State {
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	s := &run.State{ID: "r1"}
+	for line := range bytes.Lines(text) {
+		var read struct {
+			run.Record
+			Body json.RawMessage
+		}
+		require.NoError(t, json.Unmarshal(line, &read))
+		read.Record.Body = read.Body
+		require.NoError(t, run.Replay(s, []run.Record{read.Record}))
+	}
+	return s
+}
