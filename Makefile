@@ -30,3 +30,6 @@ lint: ## formatting, vet and the linters of .golangci.yml
 
 demo: ## run the sample reconciliation from start to end
 	$(GO) run ./cmd/gantry demo
+
+bench: ## measure whole runs beside the bare limits of this machine; docs/performance.md says what the figures mean
+	$(GO) run ./cmd/gantry bench run --paused 1000

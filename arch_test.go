@@ -48,6 +48,7 @@ var layers = map[string][]string{
 	"migrations":                       {},
 	"deploy/sample":                    {},
 	"cmd/gantry":                       anything,
+	"cmd/gantry/bench":                 {"agents", "agents/perform", "cmd/gantry/wire", "orchestrator/engine", "orchestrator/invariant", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/cli":                   anything,
 	"cmd/gantry/client":                {},
 	"cmd/gantry/wire":                  anything,

@@ -17,7 +17,7 @@ import (
 func Root() *cobra.Command {
 	root := &cobra.Command{Use: "gantry", Short: "Run AI agents and stay in charge of what they do", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(devCommand(), demoCommand(), serveCommand(), workCommand(), migrateCommand(), applyCommand(), keysCommand(), tokenCommand(),
-		verifyCommand(), doctorCommand(), Policy(policySource), ledger.Command())
+		verifyCommand(), doctorCommand(), benchCommand(), Policy(policySource), ledger.Command())
 	root.AddCommand(remote()...)
 	return root
 }
