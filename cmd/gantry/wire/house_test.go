@@ -44,7 +44,7 @@ const ledgerToken = "token of the tests"
 
 // patience is how long a test waits for what is to come; it is never waited out
 // by a test that passes.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // plan is how a house differs from the sample.
 type plan struct {
