@@ -64,15 +64,16 @@ func (a *Admission) Start(ctx context.Context, order Order) (Admitted, error) {
 	}
 	id := a.source.ID()
 	goal, payload := engine.Seal(a.source, id, order.Person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(order.Goal))
-	started, refusal := a.started(kit, order, id, goal, nowMs)
-	if refusal != nil {
-		return Admitted{}, refusal
-	}
-	submission := engine.Submission{Organisation: order.Person.Organisation, Run: id, Command: run.Start{Started: started}, Payloads: []engine.Payload{payload}}
-	submission.Receipt, err = receipt(order, id)
+	remembered, err := receipt(order, id)
 	if err != nil {
 		return Admitted{}, err
 	}
+	started, refusal := a.started(kit, order, id, goal, nowMs)
+	if refusal != nil {
+		return a.refused(ctx, remembered, refusal)
+	}
+	submission := engine.Submission{Organisation: order.Person.Organisation, Run: id, Command: run.Start{Started: started},
+		Payloads: []engine.Payload{payload}, Receipt: remembered}
 	_, err = a.engine.Submit(ctx, submission)
 	if errors.Is(err, engine.ErrReplayed) {
 		return a.replay(ctx, *submission.Receipt)
@@ -81,6 +82,19 @@ func (a *Admission) Start(ctx context.Context, order Order) (Admitted, error) {
 		return Admitted{}, &run.Refusal{Code: "BUDGET", Detail: "The budget does not cover the run; ask its owner to raise it."}
 	}
 	return Admitted{Run: id}, err
+}
+
+// refused gives the refusal, unless the command was accepted before: then its
+// first answer stands, whatever has changed since.
+func (a *Admission) refused(ctx context.Context, remembered *engine.Receipt, refusal *run.Refusal) (Admitted, error) {
+	if remembered == nil {
+		return Admitted{}, refusal
+	}
+	admitted, err := a.replay(ctx, *remembered)
+	if errors.Is(err, engine.ErrNotFound) {
+		return Admitted{}, refusal
+	}
+	return admitted, err
 }
 
 func receipt(order Order, id string) (*engine.Receipt, error) {

@@ -1,0 +1,224 @@
+package perform_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"gantry.dev/agents"
+	"gantry.dev/agents/model"
+	"gantry.dev/agents/perform"
+	"gantry.dev/agents/tool"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal/journaltest"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// house is an organisation with one agent, tools in memory and a scripted
+// model, in a bubble of time.
+type house struct {
+	t *testing.T
+	*journaltest.Memory
+	organisation agents.Organisation
+	admitted     *perform.Kit // under which all runs are admitted
+	engine       *engine.Engine
+	source       *counting
+
+	mu       sync.Mutex
+	requests []model.Request // that the model got
+	invoked  map[string]int  // by tool
+}
+
+// counting gives ids and salts in their order.
+type counting struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (c *counting) ID() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	return fmt.Sprint("id", c.n)
+}
+
+func (c *counting) Salt() []byte { return fmt.Appendf(nil, "salt %011d", len(c.ID())) }
+
+// memoryTool does what a test says; without that it answers {"done":true}.
+type memoryTool struct {
+	definition tool.Definition
+	house      *house
+	reply      string
+}
+
+func (m memoryTool) Definition() tool.Definition { return m.definition }
+
+func (m memoryTool) Invoke(context.Context, tool.Invocation) (tool.Result, error) {
+	m.house.mu.Lock()
+	defer m.house.mu.Unlock()
+	m.house.invoked[m.definition.Name]++
+	return tool.Result{Content: []byte(m.reply), MediaType: tool.MediaJSON, Marking: m.definition.Result}, nil
+}
+
+func definition(name string, impact policy.Impact, class policy.EffectClass) tool.Definition {
+	return tool.Definition{Name: name, Description: "Does " + name + ".", Impact: impact, Class: class, Resource: "thing:{/id}",
+		Input:   json.RawMessage(`{"type":"object","required":["id"],"properties":{"id":{"type":"string","maxLength":20}}}`),
+		Timeout: tool.Duration(time.Second), ResultBytes: 1000, Owner: "olga", Contact: "carl", Kind: tool.KindBuiltin, CostBound: 5}
+}
+
+const policies = `
+@id("all")
+permit (principal, action, resource);`
+
+// newOrganisation has the agent "clerk" for the department "d", whose models
+// run the script. It may read, write and ask.
+func newOrganisation(script string) agents.Organisation {
+	read := definition("things.read", policy.ImpactRead, policy.ClassRead)
+	read.Result = policy.Marking{Labels: policy.NewLabels("secret"), Integrity: policy.Untrusted}
+	write := definition("things.write", policy.Reversible, policy.Keyed)
+	ask := tool.NewAsk("olga", "carl").Definition()
+	limits := agents.DefaultLimits()
+	limits.MicroUSD, limits.Tokens, limits.NoProgress = 1_000_000, 1_000_000, 9
+	prices := agents.Prices{Input: 1_000_000, Output: 2_000_000}
+	entry := func(name string) agents.Model {
+		return agents.Model{Name: name, Provider: agents.ProviderScript, Script: "s", Context: 100_000, MaxOutput: 100, Tools: true, Prices: prices}
+	}
+	who := func(id, department string, labels ...policy.Label) policy.Principal {
+		return policy.Principal{ID: id, Kind: policy.Person, Organisation: "o", Department: department, Clearance: policy.NewLabels(labels...)}
+	}
+	return agents.Organisation{
+		Name: "o", Owner: "olga", Contact: "carl", BudgetOwner: "olga",
+		Departments: []agents.Department{{Name: "d", Owner: "olga", Contact: "carl", BudgetOwner: "olga"}, {Name: "e", Owner: "olga", Contact: "carl"}},
+		Labels:      []agents.LabelRule{{Name: "secret", Owner: "olga", Models: []string{"safe"}}},
+		Principals:  []policy.Principal{who("ada", "d", "secret"), who("olga", "d"), who("carl", "d"), who("eve", "e")},
+		Personas:    []agents.Persona{{Name: "plain", Voice: "You are plain.", ApprovedBy: "olga"}},
+		Models:      []agents.Model{entry("quick"), entry("safe")},
+		Scripts:     []agents.Source{{Name: "s", Text: script}},
+		Tools:       []tool.Definition{read, write, ask},
+		Policies:    []agents.Source{{Name: "all", Text: policies}},
+		Builtins:    agents.Builtins{Ask: &agents.AskTool{Owner: "olga", Contact: "carl"}},
+		Agents: []agents.Revision{{Name: "clerk", Department: "d", Owner: "olga", Contact: "carl", Audience: []string{"d"}, Persona: "plain",
+			Stage: policy.Automate, Clearance: policy.NewLabels("secret"), Instructions: "Keep the things.", Models: []string{"quick", "safe"}, Limits: limits,
+			Tools: []agents.ToolUse{{Name: "things.read", Impact: policy.ImpactRead, Calls: 20}, {Name: "things.write", Impact: policy.Reversible, Calls: 20},
+				{Name: tool.AskName, Impact: policy.ImpactRead, Calls: 3}}}},
+	}
+}
+
+// inside runs a test in the house of an organisation.
+func inside(t *testing.T, organisation agents.Organisation, test func(t *testing.T, h *house)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := &house{t: t, organisation: organisation, source: &counting{}, invoked: map[string]int{}}
+		h.Memory = journaltest.NewMemory(func() int64 { return time.Now().UnixMilli() })
+		h.admitted = h.kit(organisation)
+		h.engine = engine.New(h, h.rules)
+		require.NoError(t, h.SetGate(t.Context(), run.GateChange{Gate: run.ConfigGate("o"), Value: h.admitted.Digest}))
+		for _, node := range perform.Accounts("o", "d") {
+			require.NoError(t, h.SetBudget(t.Context(), node, run.Amount{MicroUSD: 5_000_000, Tokens: 5_000_000}))
+		}
+		test(t, h)
+	})
+}
+
+// kit builds the organisation's kit with the tools of the house.
+func (h *house) kit(o agents.Organisation) *perform.Kit {
+	h.t.Helper()
+	kit, err := perform.Builder{Egress: func(agents.Organisation) (*tool.Egress, error) { return nil, nil }}.Build(o)
+	require.NoError(h.t, err)
+	var tools []tool.Tool
+	for _, d := range o.Tools {
+		if d.Name == tool.AskName {
+			tools = append(tools, tool.NewAsk("olga", "carl"))
+			continue
+		}
+		tools = append(tools, memoryTool{definition: d, house: h, reply: `{"done":true}`})
+	}
+	kit.Box, err = tool.NewBox(tools...)
+	require.NoError(h.t, err)
+	serve := kit.Provider
+	kit.Provider = func(name string) (model.Provider, bool) {
+		provider, known := serve(name)
+		return listening{provider, h}, known
+	}
+	return kit
+}
+
+// listening keeps what the model was asked.
+type listening struct {
+	model.Provider
+	house *house
+}
+
+func (l listening) Take(ctx context.Context, request model.Request, deltas func(string)) (model.Answer, error) {
+	l.house.mu.Lock()
+	l.house.requests = append(l.house.requests, request)
+	l.house.mu.Unlock()
+	return l.Provider.Take(ctx, request, deltas)
+}
+
+func (h *house) Current(context.Context, string) (*perform.Kit, error)    { return h.admitted, nil }
+func (h *house) At(context.Context, string, string) (*perform.Kit, error) { return h.admitted, nil }
+
+func (h *house) rules(context.Context, string) (run.Rules, error) { return h.admitted.Rules, nil }
+
+func (h *house) admission() *perform.Admission {
+	return perform.NewAdmission(h, h.engine, h, h.source)
+}
+
+func (h *house) person(id string) policy.Principal {
+	who, _ := h.organisation.Principal(id)
+	return who
+}
+
+// order asks for a run of the clerk for ada.
+func (h *house) order(goal string) perform.Order {
+	return perform.Order{Person: h.person("ada"), By: run.Identity{Principal: "ada"}, Agent: "clerk", Goal: goal}
+}
+
+func (h *house) start(goal string) string {
+	h.t.Helper()
+	admitted, err := h.admission().Start(h.t.Context(), h.order(goal))
+	require.NoError(h.t, err)
+	return admitted.Run
+}
+
+// work lets a worker do all that runs ask for until nothing moves any more.
+func (h *house) work() {
+	h.t.Helper()
+	world := &engine.RealWorld{}
+	ctx, cancel := context.WithCancel(h.t.Context())
+	worker := engine.NewWorker(engine.WorkerConfig{Name: "w", Journal: h, Claims: h, Rules: h.rules,
+		Performer: perform.New(h, h.source, nil), World: world, Log: slog.New(slog.DiscardHandler)})
+	world.Go(func() { _ = worker.Work(ctx) }) // always nil
+	<-time.After(time.Minute)
+	synctest.Wait()
+	cancel()
+	world.Close()
+}
+
+func (h *house) state(id string) *run.State {
+	h.t.Helper()
+	state, err := h.engine.State(h.t.Context(), id)
+	require.NoError(h.t, err)
+	return state
+}
+
+// text opens a text of a run.
+func (h *house) text(ref *run.Text) string {
+	h.t.Helper()
+	require.NotNil(h.t, ref)
+	texts, err := h.Payloads(h.t.Context(), []string{ref.ID})
+	require.NoError(h.t, err)
+	return string(texts[ref.ID].Bytes)
+}
