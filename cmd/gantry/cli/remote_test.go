@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -236,4 +238,19 @@ func TestRunIsFollowedPastAHoldWhileItsOtherCallsGoOn(t *testing.T) {
 	require.True(t, got.Waits())
 	require.Contains(t, out.String(), "    5 call 1 ended")
 	require.NotContains(t, out.String(), "    6 ")
+}
+
+func TestWhoeverStopsWatchingLearnsThatTheRunGoesOn(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then is it seen that the client hangs up
+		stop()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	c, err := client.New(client.Config{URL: server.URL, Token: "t"})
+	require.NoError(t, err)
+	_, err = followRun(ctx, c, &timeline{out: io.Discard}, "r1", true)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "the run goes on; see `gantry watch r1`")
 }

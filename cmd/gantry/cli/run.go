@@ -111,6 +111,9 @@ func followRun(ctx context.Context, c *client.Client, t *timeline, id string, pa
 		// What came after this event is printed first.
 		return stands.Version != e.Seq || !stands.Waits(), err
 	})
+	if ctx.Err() != nil {
+		return stands, fmt.Errorf("nobody watches any more, but the run goes on; see `gantry watch %s`: %w", id, ctx.Err())
+	}
 	if err != nil {
 		return stands, err
 	}
