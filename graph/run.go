@@ -108,51 +108,8 @@ func (r root) open(ctx context.Context, caller Caller, id string) (*viewer, *run
 	if state.Started.Organisation != caller.Principal.Organisation {
 		return nil, nil, engine.ErrNotFound
 	}
-	v, err := newViewer(ctx, r.config, caller, stateTexts(state))
+	v, err := newViewer(ctx, r.config, caller, state.Texts())
 	return v, state, err
-}
-
-// stateTexts are all texts that a state refers to.
-func stateTexts(s *run.State) []run.Text {
-	texts := []run.Text{s.Started.Goal}
-	add := func(event run.Event) { texts = append(texts, event.Texts()...) }
-	for _, turn := range s.Turns {
-		if turn.Answer != nil {
-			add(*turn.Answer)
-		}
-	}
-	for _, call := range s.Calls {
-		add(call.CallProposed)
-		if call.Result != nil {
-			texts = append(texts, *call.Result)
-		}
-		for _, late := range call.Late {
-			add(late)
-		}
-		for _, found := range call.Resolutions {
-			add(found)
-		}
-	}
-	for _, approval := range s.Approvals {
-		for _, decision := range approval.Decisions {
-			add(decision)
-		}
-	}
-	for _, question := range s.Questions {
-		if question.Answer != nil {
-			add(*question.Answer)
-		}
-	}
-	for _, steer := range s.Steers {
-		add(steer.SteerAccepted)
-	}
-	if s.LastChecks != nil {
-		add(*s.LastChecks)
-	}
-	if s.Ended != nil {
-		add(*s.Ended)
-	}
-	return texts
 }
 
 func (v *viewer) run(ctx context.Context, s *run.State) (*generated.Run, error) {
