@@ -16,8 +16,8 @@ import (
 // Snapshot is the whole store as it stood at one moment, to be looked through
 // piece by piece. It is for one goroutine and must be closed.
 type Snapshot struct {
-	store *Store
 	tx    bun.Tx
+	vault *vault
 	met   fresh
 }
 
@@ -31,7 +31,8 @@ func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
-	return &Snapshot{store: s, tx: tx, met: fresh{}}, nil
+	// What only reads may hold no erasure up.
+	return &Snapshot{tx: tx, vault: &vault{master: s.vault.master}, met: fresh{}}, nil
 }
 
 // Close ends the snapshot.
@@ -87,7 +88,7 @@ func (s *Snapshot) Texts(ctx context.Context, ids []string) (map[string]Opened, 
 			found[row.id] = opened
 			continue
 		}
-		form, err := s.store.vault.open(ctx, s.tx, s.met, row.subject, row.id, row.sealed)
+		form, err := s.vault.open(ctx, s.tx, s.met, row.subject, row.id, row.sealed)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
