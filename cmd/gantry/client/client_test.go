@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -59,6 +60,13 @@ func serve(t *testing.T, answers ...func(w http.ResponseWriter, r *http.Request)
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+// requests are what came so far.
+func (s *server) requests() []request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.got)
 }
 
 func (s *server) client(t *testing.T, change ...func(*client.Config)) *client.Client {
@@ -146,14 +154,14 @@ func TestCommandWithoutAnswerIsSentAgainUnderItsID(t *testing.T) {
 	run, err := s.client(t).StartRun(t.Context(), client.Start{Agent: "payer", Goal: "pay"})
 	require.NoError(t, err)
 	require.Equal(t, "r1", run.ID)
-	require.Len(t, s.got, 4)
-	require.NotEmpty(t, s.got[0].input("commandId"))
-	for _, again := range s.got[1:] {
-		require.Equal(t, s.got[0].input("commandId"), again.input("commandId"))
+	require.Len(t, s.requests(), 4)
+	require.NotEmpty(t, s.requests()[0].input("commandId"))
+	for _, again := range s.requests()[1:] {
+		require.Equal(t, s.requests()[0].input("commandId"), again.input("commandId"))
 	}
 	_, err = s.client(t).StartRun(t.Context(), client.Start{Agent: "payer", Goal: "pay"})
 	require.NoError(t, err)
-	require.NotEqual(t, s.got[0].input("commandId"), s.got[4].input("commandId"), "another command is not a repeat")
+	require.NotEqual(t, s.requests()[0].input("commandId"), s.requests()[4].input("commandId"), "another command is not a repeat")
 }
 
 func TestCommandIsNotSentForEver(t *testing.T) {
@@ -161,7 +169,7 @@ func TestCommandIsNotSentForEver(t *testing.T) {
 	_, err := s.client(t).Cancel(t.Context(), "r1", "")
 	require.True(t, client.IsCode(err, client.CodeUnreachable), err)
 	require.NotContains(t, err.Error(), "secret-token")
-	require.Len(t, s.got, 4)
+	require.Len(t, s.requests(), 4)
 }
 
 func TestRefusalsKeepCodeSentenceAndField(t *testing.T) {
@@ -169,7 +177,7 @@ func TestRefusalsKeepCodeSentenceAndField(t *testing.T) {
 	_, err := s.client(t).StartRun(t.Context(), client.Start{})
 	require.EqualError(t, err, "goal: It must not be empty. (INVALID)")
 	require.True(t, client.IsCode(err, "INVALID"))
-	require.Len(t, s.got, 1, "a refusal is not sent again")
+	require.Len(t, s.requests(), 1, "a refusal is not sent again")
 	_, err = serve(t, said(`<html>`)).client(t).Inbox(t.Context())
 	require.True(t, client.IsCode(err, client.CodeUnexpected), err)
 	_, err = serve(t, said(`{"data":{"inbox":7}}`)).client(t).Inbox(t.Context())
@@ -185,9 +193,9 @@ func TestRunsAreReadPageByPage(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, runs, 2)
 	require.Equal(t, "b", runs[1].ID)
-	require.Nil(t, s.got[0].Variables["after"])
-	require.Equal(t, "after-a", s.got[1].Variables["after"])
-	require.EqualValues(t, 1, s.got[1].Variables["first"], "no more than what is missing")
+	require.Nil(t, s.requests()[0].Variables["after"])
+	require.Equal(t, "after-a", s.requests()[1].Variables["after"])
+	require.EqualValues(t, 1, s.requests()[1].Variables["first"], "no more than what is missing")
 }
 
 func TestAddressesAndTokensThatAreNone(t *testing.T) {

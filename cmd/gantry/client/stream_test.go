@@ -32,7 +32,7 @@ const (
 
 func afters(s *server) []any {
 	var out []any
-	for _, got := range s.got {
+	for _, got := range s.requests() {
 		out = append(out, got.Variables["after"])
 	}
 	return out
@@ -73,23 +73,23 @@ func TestStreamEndsWithAnErrorThatLasts(t *testing.T) {
 		s := serve(t, answer)
 		err := s.client(t).Events(t.Context(), "r1", "", visit)
 		require.True(t, client.IsCode(err, "NOT_FOUND"), "%s: %v", name, err)
-		require.Len(t, s.got, 1, name)
+		require.Len(t, s.requests(), 1, name)
 	}
 	s := serve(t, hangUp)
 	err := s.client(t).Events(t.Context(), "r1", "", visit)
 	require.True(t, client.IsCode(err, client.CodeUnreachable), err)
-	require.Len(t, s.got, 1, "a server that never answered is not waited for")
+	require.Len(t, s.requests(), 1, "a server that never answered is not waited for")
 	require.False(t, strings.Contains(err.Error(), "secret-token"))
 
 	s = serve(t, told("", 1), told(""))
 	err = s.client(t).Events(t.Context(), "r1", "", visit)
 	require.True(t, client.IsCode(err, client.CodeUnreachable), err)
-	require.Len(t, s.got, 1+12, "nor one that ends the stream again and again")
+	require.Len(t, s.requests(), 1+12, "nor one that ends the stream again and again")
 
 	s = serve(t, told("", 1, 2))
 	broken := fmt.Errorf("broken pipe")
 	require.ErrorIs(t, s.client(t).Events(t.Context(), "r1", "", func(client.Event) (bool, error) { return false, broken }), broken)
-	require.Len(t, s.got, 1)
+	require.Len(t, s.requests(), 1)
 }
 
 func TestInboxIsFollowed(t *testing.T) {
