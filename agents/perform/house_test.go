@@ -40,7 +40,7 @@ type house struct {
 	invoked  map[string]int  // by tool
 }
 
-// counting gives ids and salts in their order.
+// counting gives ids in their order.
 type counting struct {
 	mu sync.Mutex
 	n  int
@@ -53,7 +53,7 @@ func (c *counting) ID() string {
 	return fmt.Sprint("id", c.n)
 }
 
-func (c *counting) Salt() []byte { return fmt.Appendf(nil, "salt %011d", len(c.ID())) }
+func (*counting) Salt() []byte { return []byte("salt of 16 bytes") }
 
 // memoryTool does what a test says; without that it answers {"done":true}.
 type memoryTool struct {
@@ -85,7 +85,7 @@ permit (principal, action, resource);`
 // run the script. It may read, write and ask.
 func newOrganisation(script string) agents.Organisation {
 	read := definition("things.read", policy.ImpactRead, policy.ClassRead)
-	read.Result = policy.Marking{Labels: policy.NewLabels("secret"), Integrity: policy.Untrusted}
+	read.Result = policy.Marking{Labels: policy.NewLabels("secret"), Integrity: policy.FromTool}
 	write := definition("things.write", policy.Reversible, policy.Keyed)
 	ask := tool.NewAsk("olga", "carl").Definition()
 	limits := agents.DefaultLimits()

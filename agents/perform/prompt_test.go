@@ -1,0 +1,241 @@
+package perform_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gantry.dev/agents/model"
+	"gantry.dev/agents/perform"
+	"gantry.dev/agents/tool"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// talkative reads, writes what policy lets it, garbles once, and answers.
+const talkative = `
+def turn(ctx):
+    if ctx.turn == 0:
+        return {"text": "I look first.", "calls": [{"name": "things.read", "arguments": {"id": "a"}}]}
+    if ctx.turn == 1:
+        return {"calls": [{"name": "things.write", "arguments": {"id": "b"}}, {"name": "things.write", "raw": "{"}]}
+    if ctx.turn == 2:
+        return {}
+    return {"text": "done"}`
+
+// input is what the next prompt of a run is compiled from.
+func (h *house) input(state *run.State) perform.Input {
+	h.t.Helper()
+	var ids []string
+	_, records, err := h.Load(h.t.Context(), state.ID, 0)
+	require.NoError(h.t, err)
+	for _, record := range records {
+		event, err := run.Decode(record)
+		require.NoError(h.t, err)
+		for _, text := range event.Texts() {
+			ids = append(ids, text.ID)
+		}
+	}
+	texts, err := h.Payloads(h.t.Context(), ids)
+	require.NoError(h.t, err)
+	persona, _ := h.organisation.Persona("plain")
+	revision, _ := h.organisation.Agent("clerk")
+	var tools []tool.Definition
+	for _, use := range revision.Tools {
+		definition, _ := h.organisation.Tool(use.Name)
+		tools = append(tools, definition)
+	}
+	slices.SortFunc(tools, func(a, b tool.Definition) int { return strings.Compare(a.Name, b.Name) })
+	return perform.Input{Revision: revision, Persona: persona, Tools: tools, State: state, Texts: texts}
+}
+
+// written is a prompt as people read it.
+func written(messages []model.Message, tools []model.Spec) string {
+	var out strings.Builder
+	for _, m := range messages {
+		fmt.Fprintf(&out, "--- %s %s\n%s\n", m.Role, m.CallID, m.Text)
+		for _, call := range m.Calls {
+			fmt.Fprintf(&out, "call %s %s %s\n", call.ID, call.Name, call.Arguments)
+		}
+	}
+	for _, spec := range tools {
+		fmt.Fprintf(&out, "--- tool %s: %s\n", spec.Name, spec.Description)
+	}
+	return out.String()
+}
+
+func TestThePromptAsTheModelGetsIt(t *testing.T) {
+	inside(t, newOrganisation(talkative), func(t *testing.T, h *house) {
+		h.start("Count the things.\nAll of them.")
+		h.work()
+		require.Len(t, h.requests, 4)
+		last := h.requests[3]
+		for _, earlier := range h.requests[:3] {
+			require.Equal(t, earlier.Messages, last.Messages[:len(earlier.Messages)], "what was said stays, so that it can be cached")
+			require.Equal(t, earlier.Tools, last.Tools)
+		}
+		const golden = "testdata/prompt.txt"
+		got := written(last.Messages, last.Tools)
+		if *update {
+			require.NoError(t, os.WriteFile(golden, []byte(got), 0o600))
+		}
+		want, err := os.ReadFile(golden)
+		require.NoError(t, err)
+		require.Equal(t, string(want), got)
+	})
+}
+
+func TestTheSameInputGivesTheSameBytes(t *testing.T) {
+	inside(t, newOrganisation(talkative), func(t *testing.T, h *house) {
+		id := h.start("count")
+		h.work()
+		state := h.state(id)
+		first, err := perform.Compile(h.input(state))
+		require.NoError(t, err)
+		for range 10 {
+			again, err := perform.Compile(h.input(h.state(id)))
+			require.NoError(t, err)
+			require.Equal(t, first, again)
+		}
+		before := h.state(id)
+		require.Equal(t, before, state, "compiling changes nothing")
+
+		other := h.input(state)
+		other.Revision.Instructions += " Quickly."
+		changed, err := perform.Compile(other)
+		require.NoError(t, err)
+		require.NotEqual(t, first.Digest, changed.Digest)
+	})
+}
+
+func TestTextFromElsewhereIsMarkedAndErasedTextIsGone(t *testing.T) {
+	inside(t, newOrganisation(talkative), func(t *testing.T, h *house) {
+		id := h.start("count")
+		h.work()
+		state := h.state(id)
+		prompt, err := perform.Compile(h.input(state))
+		require.NoError(t, err)
+		reply := prompt.Messages[3].Text
+		require.Regexp(t, `^\[\[data [0-9a-f]{16} .*things\.read.*secret.*TOOL.*\]\]\n`, reply)
+		require.Regexp(t, `\n\[\[end [0-9a-f]{16}\]\]$`, reply)
+		require.Equal(t, "count", prompt.Messages[1].Text, "a person's own words are no data")
+
+		require.NoError(t, h.EraseSubject(t.Context(), "ada"))
+		erased, err := perform.Compile(h.input(state))
+		require.NoError(t, err)
+		require.Equal(t, "[erased]", erased.Messages[1].Text)
+		all := written(erased.Messages, nil)
+		require.NotContains(t, all, "count")
+		require.NotContains(t, all, "done")
+		require.Contains(t, all, "things.read", "that there was a call is no secret")
+	})
+}
+
+func TestSteersStandWhereTheyWereAbsorbed(t *testing.T) {
+	inside(t, newOrganisation(talkative), func(t *testing.T, h *house) {
+		id := h.start("count")
+		for _, words := range []string{"rather slowly", "and twice"} {
+			text, payload := engine.Seal(h.source, id, "ada", policy.Marking{}, []byte(words))
+			_, err := h.engine.Submit(t.Context(), engine.Submission{Organisation: "o", Run: id, Payloads: []engine.Payload{payload},
+				Command: run.Steer{Steer: text.ID, By: run.Identity{Principal: "ada"}, Text: text}})
+			require.NoError(t, err)
+		}
+		open, err := perform.Compile(h.input(h.state(id)))
+		require.NoError(t, err)
+		require.Len(t, open.Steers, 2, "the intent names what the prompt contains")
+		h.work()
+		closed, err := perform.Compile(h.input(h.state(id)))
+		require.NoError(t, err)
+		require.Empty(t, closed.Steers)
+		require.Equal(t, open.Messages, closed.Messages[:4])
+		require.Equal(t, "rather slowly", closed.Messages[2].Text)
+		require.Equal(t, "and twice", closed.Messages[3].Text)
+	})
+}
+
+func TestATurnReservesItsWorstCase(t *testing.T) {
+	inside(t, newOrganisation(talkative), func(t *testing.T, h *house) {
+		id := h.start("count")
+		h.work()
+		state := h.state(id)
+		for i, request := range h.requests {
+			turn := state.Turns[i]
+			bytes := model.PromptBytes(request)
+			require.Equal(t, bytes+request.MaxTokens, turn.Reserve.Tokens)
+			require.Equal(t, bytes+2*request.MaxTokens, turn.Reserve.MicroUSD, "one micro-dollar for a token in, two for one out")
+			require.True(t, turn.Answer.Cost.Within(turn.Reserve))
+			require.Positive(t, turn.Answer.Cost.MicroUSD)
+		}
+		require.Zero(t, state.Budget.Reserved)
+	})
+}
+
+func TestATurnThatCouldCostMoreThanIsLeftIsNotTaken(t *testing.T) {
+	inside(t, newOrganisation(talkative), func(t *testing.T, h *house) {
+		order := h.order("count")
+		order.MicroUSD = 300
+		admitted, err := h.admission().Start(t.Context(), order)
+		require.NoError(t, err)
+		h.work()
+		state := h.state(admitted.Run)
+		require.Equal(t, run.LimitBudget, state.Reached.Limit)
+		require.Empty(t, h.requests)
+		require.Equal(t, int64(300), state.Budget.Limit.MicroUSD)
+	})
+}
+
+func TestModelsAreTakenOnlyAsFarAsTheRunMay(t *testing.T) {
+	inside(t, newOrganisation(talkative), func(t *testing.T, h *house) {
+		id := h.start("count")
+		h.work()
+		ended := h.state(id)
+		require.Equal(t, []string{"quick", "safe", "safe", "safe"}, models(ended), "what it read, only one model may read")
+
+		rows := []struct {
+			models []string
+			labels policy.Labels
+			choice string
+		}{
+			{[]string{"quick", "safe"}, nil, "quick"},
+			{[]string{"safe"}, nil, "safe"},
+			{[]string{"quick", "safe"}, policy.NewLabels("secret"), "safe"},
+			{[]string{"quick"}, policy.NewLabels("secret"), ""},
+			{nil, nil, ""},
+		}
+		fresh := h.start("count")
+		for _, row := range rows {
+			state := h.state(fresh)
+			state.Authority.Models, state.Marking.Labels = row.models, row.labels
+			prepared, err := perform.New(h, h.source, nil).Prepare(t.Context(), engine.View{State: state, Epoch: 1, Texts: h.texts}, run.TakeTurn{Turn: 1, Attempt: 1})
+			require.NoError(t, err)
+			require.Equal(t, row.choice, prepared.Command.(run.BeginTurn).Model, "%v", row)
+			if row.choice == "" {
+				asked := len(h.requests)
+				report := prepared.Perform(t.Context()).Command.(run.ReportTurn)
+				require.Equal(t, string(model.ModelNotFound), report.Failure.Cause)
+				require.Len(t, h.requests, asked, "nobody is asked instead")
+			}
+		}
+	})
+}
+
+func (h *house) texts(ctx context.Context, ids ...string) (map[string]engine.Payload, error) {
+	return h.Payloads(ctx, ids)
+}
+
+func models(state *run.State) []string {
+	var names []string
+	for i := range state.Turns {
+		names = append(names, state.Turns[i].Model)
+	}
+	return names
+}
