@@ -23,6 +23,7 @@ type actor struct {
 	unready      error             // why an effect could not be prepared in the last step
 	renewedMs    int64             // local clock at the last renewal
 	renewAtMs    int64             // local clock of the next one
+	stoppedMs    int64             // local clock when the worker was seen to stop, 0 before
 }
 
 // guardPauseMs is how long an actor waits after the conditions of its write did
@@ -50,13 +51,33 @@ func (a *actor) drive(ctx context.Context) error {
 			return a.unready
 		}
 		if len(a.flying) > 0 && len(a.reports) == 0 && a.state != nil {
-			a.config.World.Wait(context.WithoutCancel(ctx), a.box, a.renewAtMs)
+			a.rest(ctx)
 		}
 		if err := a.renew(ctx); err != nil {
 			a.abandon()
 			return err
 		}
 	}
+}
+
+// rest waits for reports and wake-ups. Model requests get some time when the
+// worker stops, and are then given up: they can take minutes and may be made
+// again, which is not so for calls.
+func (a *actor) rest(ctx context.Context) {
+	if ctx.Err() == nil {
+		a.config.World.Wait(ctx, a.box, a.renewAtMs)
+		return
+	}
+	untilMs, nowMs := a.renewAtMs, a.config.World.NowMs()
+	if a.stoppedMs == 0 {
+		a.stoppedMs = nowMs
+	}
+	if endMs := a.stoppedMs + a.config.DrainMs; nowMs < endMs {
+		untilMs = min(untilMs, endMs)
+	} else {
+		a.giveUpTurns("")
+	}
+	a.config.World.Wait(context.WithoutCancel(ctx), a.box, untilMs)
 }
 
 // step records what was reported, asks the state what it wants, records the

@@ -145,8 +145,13 @@ func (a *actor) interrupt() {
 	if turn := a.state.LastTurn(); turn != nil && turn.Phase == run.TurnInFlight && a.state.Cancel == nil {
 		awaited = run.TakeTurn{Turn: turn.Number, Attempt: turn.Attempt}.Key()
 	}
+	a.giveUpTurns(awaited)
+}
+
+// giveUpTurns stops all model requests but one.
+func (a *actor) giveUpTurns(but string) {
 	for key, f := range a.flying {
-		if _, isTurn := f.effect.(run.TakeTurn); isTurn && key != awaited {
+		if _, isTurn := f.effect.(run.TakeTurn); isTurn && key != but {
 			f.cancel()
 		}
 	}

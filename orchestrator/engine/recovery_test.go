@@ -285,3 +285,21 @@ func TestATurnOrACheckThatPanicsAsksAPerson(t *testing.T) {
 		})
 	}
 }
+
+// A model that says nothing does not hold up a worker that stops.
+func TestWorkDrainsFromASilentModel(t *testing.T) {
+	within(t, func(t *testing.T, b *bench) {
+		first := b.work("w1")
+		b.hold("begin turn/1/1")
+		r := b.start("r1")
+		b.reach("begin turn/1/1")
+		beganMs := now()
+		first.stop()
+		require.LessOrEqual(t, now()-beganMs, int64(10_000))
+		require.Equal(t, 1, b.count("given up begin turn/1/1"))
+		require.Equal(t, run.TurnRetry, r.state().LastTurn().Phase)
+		require.Empty(t, r.head().Owner)
+		b.work("w2")
+		require.Equal(t, 2, r.ends(run.StatusCompleted).LastTurn().Attempt)
+	})
+}

@@ -20,6 +20,7 @@ type WorkerConfig struct {
 	Log       *slog.Logger
 	LeaseMs   int64 // how long a lease holds; renewed at a third of it
 	PollMs    int64 // how often to look for due runs when nobody rings
+	DrainMs   int64 // how long model requests may go on when the worker stops; 0: 10 s
 	Runs      int   // runs advanced side by side
 }
 
@@ -29,6 +30,9 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 	}
 	if c.PollMs == 0 {
 		c.PollMs = 500
+	}
+	if c.DrainMs == 0 {
+		c.DrainMs = 10_000
 	}
 	if c.Runs == 0 {
 		c.Runs = 64
@@ -71,8 +75,8 @@ func (w *Worker) Rouse(runID string) bool {
 }
 
 // Work claims and advances runs until the context is done; then it drains: it
-// claims nothing more, lets no new effect begin, waits for what is in flight
-// and gives its leases back.
+// claims nothing more, lets no new effect begin, waits for what is in flight,
+// for model requests no longer than DrainMs, and gives its leases back.
 func (w *Worker) Work(ctx context.Context) error {
 	var leases sync.WaitGroup
 	for ctx.Err() == nil {
