@@ -24,7 +24,7 @@ type Config struct {
 	Worker   string            // names this process in leases; unique among processes
 	Lease    time.Duration     // 0: 15 s
 	Poll     time.Duration     // how often to look when nobody tells; 0: 1 s
-	Drain    time.Duration     // how long open requests may take at the end; 0: 10 s
+	Drain    time.Duration     // how long open requests, and then effects in flight, may take at the end; 0: 10 s
 	Secrets  map[string]string // credential references and their secrets
 	Log      *slog.Logger
 	Site     Site // of crash tests; nil otherwise

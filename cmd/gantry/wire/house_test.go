@@ -50,6 +50,7 @@ const patience = 30 * time.Second
 type plan struct {
 	organisation func(o *agents.Organisation)
 	config       func(c *wire.Config)
+	ledger       func(next http.Handler) http.Handler
 }
 
 // house is the sample organisation at work: its outside ledger, and a process
@@ -73,7 +74,11 @@ func newHouse(t *testing.T, p plan) *house {
 	require.NoError(t, os.CopyFS(h.root, files))
 	outside, err := ledger.New(t.Context(), ledger.Config{Path: filepath.Join(h.folder, "ledger.db"), Tokens: map[string]string{ledgerToken: "gantry"}})
 	require.NoError(t, err)
-	server := httptest.NewServer(outside.Handler())
+	handler := outside.Handler()
+	if p.ledger != nil {
+		handler = p.ledger(handler)
+	}
+	server := httptest.NewServer(handler)
 	t.Cleanup(func() { server.Close(); require.NoError(t, outside.Close()) })
 	h.ledger = server.URL
 	h.organisation, err = agents.LoadDir(sample.Files, agents.LoadOptions{Endpoints: map[string]string{"ledger": h.ledger},

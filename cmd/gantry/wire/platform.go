@@ -34,11 +34,12 @@ type Platform struct {
 	server   *server
 	verifier *graph.Verifier
 
-	stopWork context.CancelFunc // ends the worker and the intake of commands
-	stopTell context.CancelFunc // ends the hub and the relay
-	working  conc.WaitGroup
-	telling  conc.WaitGroup
-	streams  conc.WaitGroup
+	stopWork    context.CancelFunc // ends the worker and the intake of commands
+	stopEffects context.CancelFunc // breaks off what is in flight
+	stopTell    context.CancelFunc // ends the hub and the relay
+	working     conc.WaitGroup
+	telling     conc.WaitGroup
+	streams     conc.WaitGroup
 }
 
 // Open builds a platform. Close it when done.
@@ -78,7 +79,8 @@ func (p *Platform) build(ctx context.Context) (err error) {
 	p.Hub = bus.NewHub(p.Store, entries{p.Store})
 	p.relay = bus.NewRelay(p.bus, writers{p.Store}, p.Store)
 	var truth engine.Journal = p.Store
-	var performer engine.Performer = perform.New(p.Kits, p.Source, p.tellText)
+	var performer engine.Performer
+	performer, p.stopEffects = boundEffects(ctx, perform.New(p.Kits, p.Source, p.tellText))
 	if p.Config.Site != nil {
 		truth, performer = sitedJournal{truth, p.Config.Site}, sitedPerformer{performer, p.Config.Site}
 	}
@@ -129,11 +131,11 @@ func (p *Platform) Close() error {
 	if p.server != nil {
 		faults = append(faults, p.server.close(p.Config.Drain, p.Hub))
 	}
-	if p.stopWork != nil {
-		p.stopWork()
-	}
-	p.working.Wait()
+	p.settle()
 	p.world.Close()
+	if p.stopEffects != nil {
+		p.stopEffects()
+	}
 	if p.Hub != nil {
 		p.Hub.Close()
 	}
@@ -152,6 +154,17 @@ func (p *Platform) Close() error {
 		faults = append(faults, p.files.Close())
 	}
 	return errors.Join(faults...)
+}
+
+// settle waits for what is in flight, as long as it may take.
+func (p *Platform) settle() {
+	if p.stopWork == nil {
+		return
+	}
+	p.stopWork()
+	late := time.AfterFunc(p.Config.Drain, p.stopEffects)
+	defer late.Stop()
+	p.working.Wait()
 }
 
 // Organisation returns the configuration in force.
