@@ -21,7 +21,7 @@ test: ## the tests that need Go alone
 	$(GO) test ./...
 
 test-services: ## the suites against real PostgreSQL and NATS
-	$(GO) test -tags services -count=1 ./orchestrator/journal/... ./orchestrator/bus/...
+	$(GO) test -tags services -count=1 ./orchestrator/journal/... ./orchestrator/bus/... ./cmd/gantry/wire
 
 lint: ## formatting, vet and the linters of .golangci.yml
 	@test -z "$$(gofmt -l $(SOURCES))" || { gofmt -l $(SOURCES); exit 1; }

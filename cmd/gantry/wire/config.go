@@ -13,21 +13,22 @@ import (
 
 // Config is everything that a process is told.
 type Config struct {
-	Folder   string            // where keys and, by default, the database live
-	Database string            // "sqlite:PATH" or "postgres://…"; empty: a SQLite file in Folder
-	Bus      string            // "nats://…"; empty: inside this process
-	Listen   string            // "host:port" of the GraphQL interface; empty: none
-	Issuer   string            // of bearer tokens; empty: "gantry"
-	Files    string            // root of the built-in file tools; empty: none
-	Work     bool              // advance runs
-	Dev      bool              // keys are made when absent, everybody may read the schema
-	Worker   string            // names this process in leases; unique among processes
-	Lease    time.Duration     // 0: 15 s
-	Poll     time.Duration     // how often to look when nobody tells; 0: 1 s
-	Drain    time.Duration     // how long open requests, and then effects in flight, may take at the end; 0: 10 s
-	Secrets  map[string]string // credential references and their secrets
-	Log      *slog.Logger
-	Site     Site // of crash tests; nil otherwise
+	Folder    string            // where keys and, by default, the database live
+	Database  string            // "sqlite:PATH" or "postgres://…"; empty: a SQLite file in Folder
+	Bus       string            // "nats://…"; empty: inside this process
+	Namespace string            // of the bus, where installations share a broker; empty: "gantry"
+	Listen    string            // "host:port" of the GraphQL interface; empty: none
+	Issuer    string            // of bearer tokens; empty: "gantry"
+	Files     string            // root of the built-in file tools; empty: none
+	Work      bool              // advance runs
+	Dev       bool              // keys are made when absent, everybody may read the schema
+	Worker    string            // names this process in leases; unique among processes
+	Lease     time.Duration     // 0: 15 s
+	Poll      time.Duration     // how often to look when nobody tells; 0: 1 s
+	Drain     time.Duration     // how long open requests, and then effects in flight, may take at the end; 0: 10 s
+	Secrets   map[string]string // credential references and their secrets
+	Log       *slog.Logger
+	Site      Site // of crash tests; nil otherwise
 }
 
 // withDefaults fills in what was not said.

@@ -64,7 +64,7 @@ func Open(ctx context.Context, config Config) (*Platform, error) {
 }
 
 func (p *Platform) build(ctx context.Context) (err error) {
-	if p.bus, err = bus.Open(bus.Config{URL: p.Config.Bus}); err != nil {
+	if p.bus, err = bus.Open(bus.Config{URL: p.Config.Bus, Namespace: p.Config.Namespace}); err != nil {
 		return err
 	}
 	if p.Store, err = journal.Open(ctx, journal.Config{DSN: p.Config.Database, MasterKey: p.Keys.Master, OnCommit: p.committed}); err != nil {
