@@ -49,6 +49,7 @@ type bench struct {
 	passed   map[string]int
 	opening  []func()
 	renewal  error
+	epochs   map[run.EventKind]uint64 // of the last write of such an event
 	stations []*station
 }
 
@@ -57,7 +58,7 @@ func within(t *testing.T, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, rules: &fixedRules{}, source: &counting{}, scripts: map[string][][]string{}, attempts: map[string]int{},
-			effects: map[string]bool{}, sites: map[string]func(context.Context) error{}, passed: map[string]int{},
+			effects: map[string]bool{}, sites: map[string]func(context.Context) error{}, passed: map[string]int{}, epochs: map[run.EventKind]uint64{},
 			limits: run.Limits{Turns: 10, CallsPerTurn: 8, CallsAtOnce: 8, TurnAttempts: 3, CallAttempts: 3, NoProgress: 9, RepairTurns: 2,
 				CheckAttempts: 2, Steers: 4, ApprovalMs: 60_000, QuestionMs: 60_000, TurnMs: 60_000, OnLimit: run.AskOnLimit}}
 		b.Memory = journaltest.NewMemory(now)
@@ -194,6 +195,9 @@ func (b *bench) Append(ctx context.Context, write engine.Write) error {
 	}
 	var lost error
 	for _, record := range write.Records {
+		b.mu.Lock()
+		b.epochs[record.Kind] = write.Epoch
+		b.mu.Unlock()
 		lost = errors.Join(lost, b.pass(ctx, "after "+string(record.Kind)))
 	}
 	return lost

@@ -130,6 +130,8 @@ func TestCase_18_AWorkerThatLostItsLeaseCannotWrite(t *testing.T) {
 		zombie.world.thaw()
 		state := r.ends(run.StatusCompleted)
 		require.Equal(t, run.OutcomeOK, state.Call(1).Outcome, "what the late word says settles the call")
+		require.Equal(t, uint64(1), b.epochs["call_intended"], "an owner's writes name its lease")
+		require.Zero(t, b.epochs["call_ended"], "who lost the lease writes as an outsider")
 		require.Empty(t, b.inbox("carl"))
 		require.Equal(t, 1, b.attempted("r1/1"))
 	})
