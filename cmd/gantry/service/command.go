@@ -20,6 +20,9 @@ type commanded struct {
 	Run string `json:"run"`
 }
 
+// maxText bounds what a person says in one command, in bytes.
+const maxText = 64 << 10
+
 // Command takes a command to a run that the caller may see.
 func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID string, make build) (graph.Outcome, error) {
 	state, err := r.State(ctx, caller, runID)
@@ -31,11 +34,16 @@ func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID
 		return graph.Outcome{}, err
 	}
 	submission := engine.Submission{Organisation: person.Organisation, Run: runID}
+	fits := true
 	submission.Command = make(func(text string) run.Text {
+		fits = fits && text != "" && len(text) <= maxText
 		ref, payload := engine.Seal(r.Source, runID, person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(text))
 		submission.Payloads = append(submission.Payloads, payload)
 		return ref
 	}, person)
+	if !fits {
+		return graph.Outcome{}, &run.Refusal{Code: "INVALID", Detail: "A text has 1 to 65536 bytes."}
+	}
 	kind, asked := request(make)
 	remembered, err := receipt(caller, commandID, runID, commanded{runID}, kind, runID, asked)
 	if err != nil {

@@ -122,17 +122,41 @@ func (c Conversations) Send(ctx context.Context, caller graph.Caller, in graph.M
 }
 
 func (c Conversations) steer(ctx context.Context, caller graph.Caller, in graph.Message) (graph.Outcome, error) {
-	heads, err := c.Store.Heads(ctx, journal.Filter{Organisation: caller.Principal.Organisation, Conversation: in.Conversation, Agent: in.Agent}, pageRows)
+	active, err := c.steered(ctx, caller, in)
 	if err != nil {
 		return graph.Outcome{}, err
 	}
-	at := slices.IndexFunc(heads, func(h run.Head) bool { return !h.Status.Ended() })
-	if at < 0 {
-		return graph.Outcome{}, &run.Refusal{Code: "NO_ACTIVE_RUN", Detail: "No run of the conversation goes on; name an agent to start one."}
-	}
-	return Runs(c).Command(ctx, caller, in.CommandID, heads[at].Run, func(seal func(string) run.Text, _ policy.Principal) run.Command {
+	return Runs(c).Command(ctx, caller, in.CommandID, active, func(seal func(string) run.Text, _ policy.Principal) run.Command {
 		return run.Steer{Steer: c.Source.ID(), By: caller.Identity, Text: seal(in.Text)}
 	})
+}
+
+// steered finds the run that a message guides: for a repeated command the one
+// that it guided then, else the newest that goes on.
+func (c Conversations) steered(ctx context.Context, caller graph.Caller, in graph.Message) (string, error) {
+	first, err := c.Store.Receipt(ctx, caller.Principal.Organisation, caller.Principal.ID, in.CommandID)
+	if err == nil && first.Run != "" {
+		return first.Run, nil
+	}
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return "", err
+	}
+	rows := journal.Filter{Organisation: caller.Principal.Organisation, Conversation: in.Conversation, Agent: in.Agent}
+	for {
+		heads, err := c.Store.Heads(ctx, rows, pageRows)
+		if err != nil {
+			return "", err
+		}
+		for _, head := range heads {
+			rows.Before = head.Run
+			if !head.Status.Ended() {
+				return head.Run, nil
+			}
+		}
+		if len(heads) < pageRows {
+			return "", &run.Refusal{Code: "NO_ACTIVE_RUN", Detail: "No run of the conversation goes on; name an agent to start one."}
+		}
+	}
 }
 
 func (c Conversations) say(ctx context.Context, caller graph.Caller, in graph.Message) (graph.Outcome, error) {

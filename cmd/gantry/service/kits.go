@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"gantry.dev/agents"
@@ -86,6 +87,7 @@ const changeAttempts = 8
 type step struct {
 	next            *agents.Organisation // nil: nothing changes yet
 	propose, settle *journal.Proposal
+	limits          map[string]run.Amount // of budget nodes, set before next is in force
 }
 
 // change decides a change on what is in force and commits it, again when
@@ -133,44 +135,47 @@ func (k *Kits) attempt(ctx context.Context, organisation string, receipt *engine
 			}
 		}
 	}
+	for node, limit := range decided.limits {
+		if err := k.store.SetBudget(ctx, node, limit); err != nil {
+			return false, err
+		}
+	}
 	return change.Digest != "", k.store.ChangeOrganisation(ctx, change)
 }
 
 // Apply puts loaded files in force: what people decided since then about
 // stages, kills and budgets stays. The same files again change nothing.
 // It returns the digest that is in force now.
+//
+// Limits that the files changed are set first: after an end in between, the
+// same files are applied anew, limits and all.
 func (k *Kits) Apply(ctx context.Context, loaded agents.Organisation) (digest string, changed bool, err error) {
-	var before, after agents.Organisation
+	after := loaded
 	changed, err = k.change(ctx, loaded.Name, nil, func(current agents.Organisation) (step, error) {
-		before, after = current, loaded
+		after = loaded
 		if current.Name != "" {
 			if after, err = agents.Apply(current, loaded); err != nil {
 				return step{}, err
 			}
 		}
-		return step{next: &after}, nil
+		return step{next: &after, limits: moved(current, after)}, nil
 	})
 	if err != nil {
 		return "", false, err
 	}
-	if digest, err = after.Digest(); err != nil || !changed {
-		return digest, changed, err
-	}
-	return digest, changed, k.setBudgets(ctx, before, after)
+	digest, err = after.Digest()
+	return digest, changed, err
 }
 
-// setBudgets sets the limits that the files changed.
-func (k *Kits) setBudgets(ctx context.Context, before, after agents.Organisation) error {
+// moved are the limits that files set anew or changed.
+func moved(before, after agents.Organisation) map[string]run.Amount {
 	earlier := limits(before)
-	for node, limit := range limits(after) {
-		if old, known := earlier[node]; known && old == limit {
-			continue
-		}
-		if err := k.store.SetBudget(ctx, node, limit); err != nil {
-			return err
-		}
-	}
-	return nil
+	changed := limits(after)
+	maps.DeleteFunc(changed, func(node string, limit run.Amount) bool {
+		old, known := earlier[node]
+		return known && old == limit
+	})
+	return changed
 }
 
 // limits are what an organisation's files say of each node of its budgets.

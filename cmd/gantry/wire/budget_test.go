@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,6 +62,18 @@ func TestBudgetsAreSeenAndSetByWhoMay(t *testing.T) {
 	require.Equal(t, "COMPLETED", amara.ended(amara.begin("INV-1002").ID).Status)
 	h.apply(h.organisation)
 	require.Equal(t, all, marta.nodes(), "the same files again change nothing")
+
+	require.Empty(t, set(marta, "department/finance", "140000000"))
+	files := h.organisation
+	files.Departments = slices.Clone(files.Departments)
+	for i := range files.Departments {
+		if files.Departments[i].Name == "sales" {
+			files.Departments[i].Budget.MicroUSD = 70_000_000
+		}
+	}
+	h.apply(files)
+	require.Equal(t, "70000000", marta.nodes()["department/sales"], "what the files changed")
+	require.Equal(t, "140000000", marta.nodes()["department/finance"], "what a person set stays")
 }
 
 // usage is what a person sees of what was spent, by group.

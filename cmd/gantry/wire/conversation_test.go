@@ -77,11 +77,18 @@ func TestConversationOfPeopleAndAnAgent(t *testing.T) {
 	require.Empty(t, asked.UserErrors)
 	require.NotNil(t, asked.Run)
 	approval := tomas.held(asked.Run.ID)
-	steered := tomas.mutate("sendMessage", map[string]any{"conversation": conversation, "text": "Mind the VAT.", "steer": true})
+	guidance := map[string]any{"conversation": conversation, "text": "Mind the VAT.", "steer": true, "commandId": "guidance"}
+	steered := tomas.mutate("sendMessage", guidance)
 	require.Empty(t, steered.UserErrors)
 	require.Equal(t, asked.Run.ID, steered.Run.ID, "the active run is guided")
 	tomas.decide(approval, true)
 	require.Equal(t, "COMPLETED", amara.ended(asked.Run.ID).Status)
+
+	again := tomas.mutate("sendMessage", guidance)
+	require.Equal(t, "REPLAYED", again.Outcome, "also when no run goes on any more: %+v", again.UserErrors)
+	require.Equal(t, asked.Run.ID, again.Run.ID)
+	guidance["text"] = "Forget the VAT."
+	require.Equal(t, "COMMAND_ID_REUSED", tomas.mutate("sendMessage", guidance).code())
 
 	all := tomas.listen(conversation, "", func(e entry) bool { return e.Node.Kind == "RUN_ENDED" })
 	require.Equal(t, asker, all[0].Node.Author.Principal)

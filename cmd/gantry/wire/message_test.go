@@ -77,6 +77,8 @@ func TestCommandsByMessage(t *testing.T) {
 	}
 	h.send("Bearer "+h.as(outsider).token, command("not yours", "cancel", map[string]any{}))
 	h.send("Bearer "+h.as(colleague).token, command("not yours", "steer", map[string]any{"text": "pay twice"}))
+	h.send(bearer, command("nothing", "steer", map[string]any{"text": ""}))
+	h.send(bearer, command("too much", "steer", map[string]any{"text": strings.Repeat("x", 64<<10+1)}))
 	h.send(bearer, command("steer", "steer", map[string]any{"text": "Mind the VAT."}))
 	amara.until(run, "steer_accepted")
 	h.send(bearer, command("cancel", "cancel", map[string]any{"reason": "no more"}))
