@@ -56,6 +56,7 @@ type Started struct {
 	Agent          policy.AgentFacts `json:"agent"`
 	Contact        string            `json:"contact"` // principal id: who gets held, parked and uncertain work
 	Goal           Text              `json:"goal"`
+	History        []Message         `json:"history,omitempty"` // what was said in the conversation before, oldest first
 	Snapshot       Snapshot          `json:"snapshot"`
 	SnapshotDigest string            `json:"snapshotDigest"`
 	Authority      policy.Authority  `json:"authority"`
@@ -63,6 +64,12 @@ type Started struct {
 	Checks         []string          `json:"checks,omitempty"` // names of the completion checks
 	Accounts       []string          `json:"accounts"`         // budget nodes that carry the run, innermost first
 	By             Identity          `json:"by"`
+}
+
+// Message is what somebody said in a conversation.
+type Message struct {
+	Author string `json:"author"` // principal id or agent name
+	Text   Text   `json:"text"`
 }
 
 // TurnStarted is the intent of one model request; it reserves the worst case.

@@ -6,7 +6,13 @@ package run
 func (Started) Kind() EventKind { return KindStarted }
 
 // Texts returns the texts that the event bears.
-func (e Started) Texts() []Text { return []Text{e.Goal} }
+func (e Started) Texts() []Text {
+	texts := make([]Text, 0, 1+len(e.History))
+	for _, message := range e.History {
+		texts = append(texts, message.Text)
+	}
+	return append(texts, e.Goal)
+}
 
 // Kind returns KindTurnStarted.
 func (TurnStarted) Kind() EventKind { return KindTurnStarted }

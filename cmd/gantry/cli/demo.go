@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -108,31 +109,35 @@ func (d *demo) reconcile(ctx context.Context, invoice string, grant bool) (clien
 	if err != nil {
 		return client.Run{}, err
 	}
-	if err := d.say("\nrun started: %s asks %s to reconcile %s", sampleAsker, sampleAgent, invoice); err != nil {
+	line := &timeline{out: d.out}
+	if err := errors.Join(d.say(""), line.begin(started)); err != nil {
 		return client.Run{}, err
 	}
-	err = d.decider.Events(ctx, started.ID, "", func(event client.Event) (bool, error) { return d.watch(ctx, event, grant) })
+	err = d.decider.Events(ctx, started.ID, "", func(event client.Event) (bool, error) {
+		if err := line.print(event); err != nil {
+			return false, err
+		}
+		return d.decideOn(ctx, event, grant)
+	})
 	if err != nil {
 		return client.Run{}, err
 	}
 	return d.decider.Run(ctx, started.ID)
 }
 
-// watch prints an event as it happens, and decides as the controller.
-func (d *demo) watch(ctx context.Context, event client.Event, grant bool) (more bool, err error) {
+// decideOn decides as the controller when an event asks for it.
+func (d *demo) decideOn(ctx context.Context, event client.Event, grant bool) (more bool, err error) {
 	switch run.EventKind(event.Kind) {
 	case run.KindApprovalRequested:
 		return true, d.decide(ctx, event, grant)
 	case run.KindLimitReached, run.KindParked:
 		return false, fmt.Errorf("the run does not go on by itself: %s", event.Summary)
-	case run.KindEnded:
-		return false, printEvent(d.out, event)
 	}
-	return true, printEvent(d.out, event)
+	return event.Kind != string(run.KindEnded), nil
 }
 
-// decide shows what the controller's inbox shows of the held call, and sends
-// its id and digest back with the decision.
+// decide finds the held call in the controller's inbox and sends its id and
+// digest back with the decision.
 func (d *demo) decide(ctx context.Context, event client.Event, grant bool) error {
 	var requested struct{ Approval string }
 	if err := event.Decode(&requested); err != nil {
@@ -140,14 +145,6 @@ func (d *demo) decide(ctx context.Context, event client.Event, grant bool) error
 	}
 	held, err := d.decider.Approval(ctx, requested.Approval)
 	if err != nil {
-		return err
-	}
-	who := make([]string, len(held.Approvers))
-	for i, approver := range held.Approvers {
-		who[i] = approver.String()
-	}
-	if err := d.say("  %3d call %d HELD: %s %s — %s decides, digest %.12s", event.Seq, held.Call, held.Tool, held.Arguments.Display,
-		strings.Join(who, " or "), held.Digest); err != nil {
 		return err
 	}
 	_, err = d.decider.Decide(ctx, held, grant, "Checked against order and receipts.")

@@ -39,7 +39,11 @@ func Turn(s *run.State, number int, read Reader) (Answer, bool) {
 	}
 	e := explainer{s: s, read: read}
 	turn := s.Turns[number-1]
-	lines := []string{"goal: " + read(s.Started.Goal)}
+	var lines []string
+	for _, message := range s.Started.History {
+		lines = append(lines, "said before by "+message.Author+": "+read(message.Text))
+	}
+	lines = append(lines, "goal: "+read(s.Started.Goal))
 	for i := range s.Calls {
 		if call := &s.Calls[i]; call.Turn < number {
 			lines = append(lines, fmt.Sprintf("call %d %s → %s %s", call.CallProposed.Call, call.Tool, call.Outcome, e.optional(call.Result)))
