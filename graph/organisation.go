@@ -184,8 +184,8 @@ func inboxItem(item engine.InboxItem, state *run.State, shown *generated.Run) (*
 		out.Parked = shown.Parked
 		return out, out.Parked != nil
 	}
-	for i, call := range state.Calls {
-		if call.Phase == run.CallUncertainOpen {
+	for i := range state.Calls {
+		if item.ID == engine.CallItem(state.ID, state.Calls[i].CallProposed.Call) {
 			out.Uncertain = append(out.Uncertain, shown.Calls[i])
 		}
 	}

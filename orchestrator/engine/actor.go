@@ -24,6 +24,7 @@ type actor struct {
 	renewedMs    int64             // local clock at the last renewal
 	renewAtMs    int64             // local clock of the next one
 	stoppedMs    int64             // local clock when the worker was seen to stop, 0 before
+	wrote        bool              // the run moved on under this lease
 }
 
 // guardPauseMs is how long an actor waits after the conditions of its write did
@@ -194,9 +195,11 @@ func (a *actor) flush(ctx context.Context, d *draft) error {
 		return nil
 	}
 	write := d.finish()
-	return a.config.World.Await(ctx, "append", func(ctx context.Context) error {
+	err := a.config.World.Await(ctx, "append", func(ctx context.Context) error {
 		return a.config.Journal.Append(ctx, write)
 	})
+	a.wrote = a.wrote || err == nil
+	return err
 }
 
 // selfFenced reports whether so much of the lease has passed on the local

@@ -38,7 +38,8 @@ var ErrTooBusy = errors.New("the run is too busy, send the command again")
 const decideAttempts = 64
 
 // Submit decides a command and records its events. It returns the state after
-// the write. Errors: *run.Refusal, ErrNotFound, ErrReplayed (the receipt holds
+// the write. A refusal may come with a write: where the wish could not be met,
+// what happened instead is recorded. Errors: *run.Refusal, ErrNotFound, ErrReplayed (the receipt holds
 // the first answer), ErrTooBusy, run.ErrBudget.
 func (e *Engine) Submit(ctx context.Context, in Submission) (*run.State, error) {
 	for range decideAttempts {
@@ -81,8 +82,13 @@ func (e *Engine) attempt(ctx context.Context, in Submission) (*run.State, error)
 		return state, nil
 	}
 	write := d.finish()
-	write.Receipt = in.Receipt
-	return state, e.journal.Append(ctx, write)
+	if d.unmet == nil {
+		write.Receipt = in.Receipt
+	}
+	if err := e.journal.Append(ctx, write); err != nil || d.unmet == nil {
+		return state, err
+	}
+	return state, d.unmet
 }
 
 func (e *Engine) stateFor(ctx context.Context, in Submission) (*run.State, error) {

@@ -66,6 +66,27 @@ func TestCase_04_OneOfManyApprovalsWins(t *testing.T) {
 	}
 }
 
+func TestCase_08_ApprovingWhatNoLongerHoldsIsToldAndNotRemembered(t *testing.T) {
+	within(t, func(t *testing.T, b *bench) {
+		b.work("w1")
+		r := b.start("r1", []string{"held"})
+		r.waits()
+		decision := r.decision("olga", true)
+		reason, payload := b.seal("r1", "looks right")
+		decision.Reason = &reason
+		b.rules.moved.Store(true)
+		_, err := b.engine.Submit(t.Context(), engine.Submission{Organisation: "o", Run: "r1", Command: decision, Payloads: []engine.Payload{payload},
+			Receipt: &engine.Receipt{Organisation: "o", Caller: "olga", Command: "c1", Run: "r1"}})
+		require.Equal(t, "APPROVAL_STALE", r.code(err))
+		require.Equal(t, 1, r.recorded(run.KindApprovalVoided), "what happened instead is recorded")
+		_, err = b.Receipt(t.Context(), "o", "olga", "c1")
+		require.ErrorIs(t, err, engine.ErrNotFound)
+		texts, err := b.Payloads(t.Context(), []string{reason.ID})
+		require.NoError(t, err)
+		require.Empty(t, texts, "no event bears the reason")
+	})
+}
+
 func TestFault_F3_ApproveRacesCancel(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		b.work("w1")

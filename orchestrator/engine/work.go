@@ -164,7 +164,11 @@ func (w *Worker) advance(ctx context.Context, owner *actor) {
 	}); err != nil {
 		log.Warn("lease not released", "error", err)
 	}
-	w.bell.Wake()
+	// A run that is due and yet yields nothing is looked at again at the pace of
+	// the poll.
+	if owner.wrote {
+		w.bell.Wake()
+	}
 }
 
 // reportLate hands on what a fenced owner's effects gave: the successor's

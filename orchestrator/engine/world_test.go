@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -13,7 +14,9 @@ import (
 
 // fixedRules hold every call of a tool whose name begins with "held" for olga
 // and all approvers, and permit the rest.
-type fixedRules struct{}
+type fixedRules struct {
+	moved atomic.Bool // tools have another definition now
+}
 
 var classes = map[string]policy.EffectClass{"read": policy.ClassRead, "held": policy.Keyed, "keyed": policy.Keyed,
 	"checkable": policy.Checkable, "opaque": policy.Opaque, "held.opaque": policy.Opaque, "ask": policy.ClassRead}
@@ -28,11 +31,14 @@ func (*fixedRules) Judge(q policy.Request) policy.Verdict {
 	return policy.Verdict{Answer: policy.Permit, Revision: "p1"}
 }
 
-func (*fixedRules) Tool(name string) (policy.ToolFacts, bool) {
+func (f *fixedRules) Tool(name string) (policy.ToolFacts, bool) {
 	class, known := classes[name]
 	facts := policy.ToolFacts{Name: name, Revision: "t1", Owner: "olga", Impact: policy.Reversible, Class: class}
 	if class == policy.ClassRead {
 		facts.Impact = policy.ImpactRead
+	}
+	if f.moved.Load() {
+		facts.Revision = "t2"
 	}
 	return facts, known
 }

@@ -15,6 +15,7 @@ type draft struct {
 	nowMs int64
 	write Write
 	last  run.Record
+	unmet *run.Refusal // what the caller is told once the write stands
 }
 
 func newDraft(state *run.State, nowMs int64, epoch uint64) *draft {
@@ -31,7 +32,11 @@ func (d *draft) add(command run.Command, rules run.Rules, payloads []Payload) ([
 	if refusal != nil {
 		return nil, refusal
 	}
+	borne := map[string]bool{}
 	for _, event := range decision.Events {
+		for _, text := range event.Texts() {
+			borne[text.ID] = true
+		}
 		record, err := run.Encode(d.state.ID, d.last, d.nowMs, event)
 		if err != nil {
 			return nil, err
@@ -47,7 +52,14 @@ func (d *draft) add(command run.Command, rules run.Rules, payloads []Payload) ([
 	d.write.Guards = append(d.write.Guards, decision.Guards...)
 	d.write.Gates = append(d.write.Gates, decision.Gates...)
 	d.write.Budget = append(d.write.Budget, decision.Budget...)
-	d.write.Payloads = append(d.write.Payloads, payloads...)
+	for _, payload := range payloads {
+		if borne[payload.Text.ID] { // a text that no event bears would never be erased with its run
+			d.write.Payloads = append(d.write.Payloads, payload)
+		}
+	}
+	if decision.Unmet != nil {
+		d.unmet = decision.Unmet
+	}
 	return decision.Events, nil
 }
 
@@ -146,7 +158,10 @@ func (d *draft) noteRun(event run.Event) {
 	}
 }
 
-func (d *draft) callItem(call int) string { return d.state.ID + "/call/" + strconv.Itoa(call) }
+func (d *draft) callItem(call int) string { return CallItem(d.state.ID, call) }
+
+// CallItem is the id of the inbox item of an uncertain call.
+func CallItem(runID string, call int) string { return runID + "/call/" + strconv.Itoa(call) }
 
 func (d *draft) responsible() []policy.Approver {
 	return []policy.Approver{{Principal: d.state.Started.Contact, Why: "incident contact"},

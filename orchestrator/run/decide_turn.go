@@ -154,7 +154,7 @@ func (d *decider) proposeAll(c ReportTurn) *Refusal {
 	for i, p := range c.Calls {
 		call := len(d.s.Calls) + 1 + i
 		d.emit(CallProposed{Call: call, Turn: c.Turn, Tool: p.Tool, Revision: p.Revision, Impact: p.Impact, Class: p.Class,
-			Arguments: p.Text, Fingerprint: p.Fingerprint, CostBound: p.CostBound, Asks: p.Asks})
+			Arguments: p.Text, Fingerprint: p.Fingerprint, CostBound: p.CostBound, Asks: p.Asks, Plain: !p.Control})
 		switch {
 		case p.Refusal != "":
 			broken++

@@ -135,6 +135,7 @@ type CallProposed struct {
 	Fingerprint string             `json:"fingerprint"` // keyed digest of tool and arguments
 	CostBound   int64              `json:"costBound"`   // micro-dollars
 	Asks        bool               `json:"asks,omitempty"`
+	Plain       bool               `json:"plain,omitempty"` // no argument chooses whom or what the effect reaches
 }
 
 // CallJudged is policy's verdict on a call.
