@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,9 @@ type Load struct {
 	// RecordsPerCommit is how many records share a commit.
 	RecordsPerCommit float64 `json:"recordsPerCommit"`
 	CPUMsPerRound    float64 `json:"cpuMsPerRound"` // of this process, user and system
+	// CPUShare is how much of all cores this process had: the rest waited for
+	// the disk, or was the database's or somebody else's.
+	CPUShare float64 `json:"cpuShare"`
 	// StepMs is from the commit of an intent, of a turn or of a call, to the
 	// commit of its outcome, as a follower of the run is told.
 	StepMs Quantiles `json:"stepMs"`
@@ -104,8 +108,8 @@ func (b *bench) load(ctx context.Context, runs int) (Load, error) {
 		Runs: runs, Concurrency: b.config.Concurrency, Held: gathered.held, Seconds: seconds, RunsPerSecond: float64(runs) / seconds,
 		RoundsPerSecond: float64(gathered.turns) / seconds, RecordsPerSecond: float64(gathered.records) / seconds,
 		RecordBytes: gathered.bytes / gathered.records, CommitsPerSecond: made / seconds, RecordsPerCommit: over(float64(gathered.records), made),
-		CPUMsPerRound: used.Seconds() * 1000 / float64(gathered.turns),
-		StepMs:        quantiles(gathered.steps), RoundMs: quantiles(gathered.rounds), SubmitToHeldMs: quantiles(gathered.holds),
+		CPUMsPerRound: used.Seconds() * 1000 / float64(gathered.turns), CPUShare: used.Seconds() / seconds / float64(runtime.GOMAXPROCS(0)),
+		StepMs: quantiles(gathered.steps), RoundMs: quantiles(gathered.rounds), SubmitToHeldMs: quantiles(gathered.holds),
 	}, nil
 }
 

@@ -27,7 +27,7 @@ func (r Result) Table(w io.Writer) error {
 	row("  in bare commits", "%.1f", r.Ratios.Step)
 	quantiles("round, intent to next intent", l.RoundMs)
 	quantiles("submit to held", l.SubmitToHeldMs)
-	row("CPU", "%.2f ms a round", l.CPUMsPerRound)
+	row("CPU", "%.2f ms a round, %.0f %% of the cores", l.CPUMsPerRound, 100*l.CPUShare)
 	if p := r.Paused; p != nil {
 		row("paused", "%d runs: %.0f bytes of heap each, goroutines %d before, %d after, rounds/s with them to without %.2f",
 			p.Runs, p.HeapBytesPerRun, p.GoroutinesBefore, p.GoroutinesAfter, p.RoundsRatio)

@@ -44,7 +44,9 @@ behind. The figures:
   round           from the commit of one turn's intent to that of the next
   submit to held  from the request to start a run to the news that its first
                   turn's call waits for a person
-  CPU             of this process, user and system, for one round
+  CPU             of this process, user and system, for one round, and the share
+                  of all cores that it had; where that is low and no disk was
+                  waited for, something else was at work
   paused          what a run costs that waits for a person: heap, goroutines,
                   and how many rounds others make beside it
   violations      what the doctor finds afterwards: must be 0
