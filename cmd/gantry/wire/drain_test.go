@@ -69,7 +69,7 @@ func TestCloseDoesNotWaitForASilentModel(t *testing.T) {
 	answer := `{"invoice":"INV-1002","finding":"MATCHES","adjustmentCents":0,"posted":false,"evidence":["none"]}`
 	server := modeltest.NewServer(t, modeltest.Mute(began), modeltest.Whole(modeltest.Stream(model.Answer{Finish: model.FinishStop, Text: answer}, modeltest.Style{})))
 	h := openHouse(t, plan{organisation: slowly(server.URL), config: func(c *wire.Config) {
-		c.Secrets["slow-key"], c.Drain = "key", 100*time.Millisecond
+		c.Secrets["slow-key"], c.Drain, c.Poll = "key", 100*time.Millisecond, 50*time.Millisecond
 	}})
 	run := h.as(asker).begin("INV-1002").ID
 	<-began

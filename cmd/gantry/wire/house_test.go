@@ -99,10 +99,11 @@ func openHouse(t *testing.T, p plan) *house {
 	return h
 }
 
-// config is how the house's process is told to run.
+// config is how the house's process is told to run. Nothing of it waits for the
+// slow poll: whoever is to be told is told.
 func (h *house) config() wire.Config {
 	config := wire.Config{Folder: h.folder, Listen: "127.0.0.1:0", Files: h.root, Work: true, Dev: true,
-		Secrets: map[string]string{"ledger": ledgerToken}}
+		Poll: time.Hour, Secrets: map[string]string{"ledger": ledgerToken}}
 	if h.plan.config != nil {
 		h.plan.config(&config)
 	}

@@ -150,3 +150,32 @@ func TestUnprovenCommandsAreParked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before, after)
 }
+
+// Who may see a run may not always guide it: the person for whom it works and
+// who takes part in its conversation steer; who answers for the agent cancels.
+func TestWhoGuidesARun(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t, plan{})
+	amara, jonas, tomas := h.as(asker), h.as(colleague), h.as(controller)
+	conversation := amara.talk("Two of us", colleague)
+	ours := amara.mutate("sendMessage", map[string]any{"conversation": conversation, "text": "Reconcile INV-1004.", "agent": reconciler}).Run.ID
+	hers := amara.begin("INV-1008").ID
+	tomas.held(ours)
+	tomas.held(hers)
+	steer := func(p *person, run string) string {
+		return p.mutate("steerRun", map[string]any{"run": run, "text": "Look again."}).code()
+	}
+	cancel := func(p *person, run string) string {
+		return p.mutate("cancelRun", map[string]any{"run": run}).code()
+	}
+	require.Equal(t, "NOT_ENTITLED", steer(tomas, hers), "the contact sees it and decides in it")
+	require.Equal(t, "NOT_ENTITLED", steer(h.as(operator), hers))
+	require.Equal(t, "NOT_FOUND", steer(jonas, hers))
+	require.Equal(t, "NOT_FOUND", cancel(jonas, hers))
+	require.Empty(t, steer(jonas, ours), "takes part in the conversation")
+	require.Empty(t, steer(amara, hers))
+	require.Empty(t, cancel(h.as(operator), hers), "answers for every agent")
+	require.Empty(t, cancel(jonas, ours))
+	require.Equal(t, "CANCELLED", amara.ended(hers).Status)
+	require.Equal(t, "CANCELLED", amara.ended(ours).Status)
+}
