@@ -149,7 +149,7 @@ func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, now
 		Chain: []string{order.Person.ID, agents.AgentID(revision.Name)}, Agent: facts, Contact: revision.Contact, Goal: goal,
 		Snapshot: snapshot, SnapshotDigest: snapshot.Digest(), Authority: authority, Limits: revision.Limits.Run(),
 		Checks: append([]string{outputCheck}, revision.Completion.Names()...), By: order.By,
-		Accounts: Accounts(o.Name, revision.Department),
+		Accounts: o.Accounts(revision.Department, nowMs),
 	}, nil
 }
 
@@ -164,10 +164,4 @@ func snapshotOf(kit *Kit, revision agents.Revision, facts policy.AgentFacts, ord
 	}
 	snapshot.Prices, _ = canon.DigestOf(kit.Organisation.Models)
 	return snapshot
-}
-
-// Accounts are the budget nodes that carry a run of a department's agent,
-// innermost first.
-func Accounts(organisation, department string) []string {
-	return []string{"department:" + organisation + "/" + department, "organisation:" + organisation}
 }

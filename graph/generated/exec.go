@@ -1355,7 +1355,7 @@ type InboxItem {
 type Budget {
   "The node, for example ` + "`" + `department/finance` + "`" + `."
   node: String!
-  "The period, for example ` + "`" + `MONTH` + "`" + `."
+  "The period whose amounts these are: a month in UTC, for example ` + "`" + `2026-11` + "`" + `, or ` + "`" + `TOTAL` + "`" + `."
   period: String!
   "The limit."
   limit: Amount!

@@ -215,7 +215,7 @@ type Authority struct {
 type Budget struct {
 	// The node, for example `department/finance`.
 	Node string `json:"node"`
-	// The period, for example `MONTH`.
+	// The period whose amounts these are: a month in UTC, for example `2026-11`, or `TOTAL`.
 	Period string `json:"period"`
 	// The limit.
 	Limit *Amount `json:"limit"`

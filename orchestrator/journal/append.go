@@ -304,7 +304,7 @@ func (w *writing) budgets(ctx context.Context) (error, error) {
 		b, known := nodes[move.Node]
 		if !known {
 			var err error
-			b, err = budget(ctx, w.tx, move.Node, w.forUpdate())
+			b, err = w.budgetNode(ctx, move.Node)
 			if errors.Is(err, sql.ErrNoRows) {
 				return run.ErrBudget, nil
 			}
@@ -319,6 +319,20 @@ func (w *writing) budgets(ctx context.Context) (error, error) {
 		nodes[move.Node] = b
 	}
 	return nil, nil
+}
+
+// budgetNode reads and locks a node. One period of a node begins with its limit.
+func (w *writing) budgetNode(ctx context.Context, name string) (run.Budget, error) {
+	b, err := budget(ctx, w.tx, name, w.forUpdate())
+	node, isPeriod := run.NodeOfPeriod(name)
+	if !isPeriod || !errors.Is(err, sql.ErrNoRows) {
+		return b, err
+	}
+	if _, err := w.tx.ExecContext(ctx, `INSERT INTO budgets (node, limit_money, limit_tokens)
+		SELECT ?, limit_money, limit_tokens FROM budgets WHERE node = ? ON CONFLICT (node) DO NOTHING`, name, node); err != nil {
+		return b, err
+	}
+	return budget(ctx, w.tx, name, w.forUpdate())
 }
 
 // fits holds each part that grows against the limit: a release or a settlement

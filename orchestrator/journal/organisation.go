@@ -115,14 +115,19 @@ func (s *Store) Configuration(ctx context.Context, organisation, digest string) 
 	return body, notFound(err)
 }
 
-// ReviseBudget is SetBudget as one accepted command. Errors:
+// ReviseBudget sets the limit of nodes as one accepted command. Errors:
 // engine.ErrReplayed for a receipt's command that was accepted before.
-func (s *Store) ReviseBudget(ctx context.Context, node string, limit run.Amount, receipt engine.Receipt) error {
+func (s *Store) ReviseBudget(ctx context.Context, nodes []string, limit run.Amount, receipt engine.Receipt) error {
 	return s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
 		if err := remember(ctx, tx, &receipt); err != nil {
 			return err
 		}
-		return setBudget(ctx, tx, node, limit)
+		for _, node := range nodes {
+			if err := setBudget(ctx, tx, node, limit); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

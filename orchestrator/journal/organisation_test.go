@@ -56,8 +56,8 @@ func TestProposalsWaitForTheSecondPerson(t *testing.T) {
 func TestBudgetIsRevisedOncePerCommand(t *testing.T) {
 	s := sqlite(t, journal.Config{})
 	receipt := engine.Receipt{Organisation: "acme", Caller: "ann", Command: "c1", Answer: []byte("{}")}
-	require.NoError(t, s.ReviseBudget(t.Context(), "n", run.Amount{MicroUSD: 5}, receipt))
-	require.ErrorIs(t, s.ReviseBudget(t.Context(), "n", run.Amount{MicroUSD: 7}, receipt), engine.ErrReplayed)
+	require.NoError(t, s.ReviseBudget(t.Context(), []string{"n"}, run.Amount{MicroUSD: 5}, receipt))
+	require.ErrorIs(t, s.ReviseBudget(t.Context(), []string{"n"}, run.Amount{MicroUSD: 7}, receipt), engine.ErrReplayed)
 	b, err := s.Budget(t.Context(), "n")
 	require.NoError(t, err)
 	require.Equal(t, int64(5), b.Limit.MicroUSD)

@@ -2,6 +2,7 @@ package run
 
 import (
 	"errors"
+	"strings"
 
 	"gantry.dev/orchestrator/policy"
 )
@@ -36,6 +37,17 @@ type BudgetMove struct {
 	Reserve Amount // added to reserved; negative releases
 	Settle  Amount // added to settled
 	Unknown Amount // added to unknown
+}
+
+// PeriodNode names the part of a budget node that holds one period of it, for
+// example the month "2026-11". Where it is not there yet, a journal makes it
+// with the limit of the node when a write first needs it.
+func PeriodNode(node, period string) string { return node + "@" + period }
+
+// NodeOfPeriod returns the node of a period's node.
+func NodeOfPeriod(name string) (node string, isPeriod bool) {
+	node, _, isPeriod = strings.Cut(name, "@")
+	return node, isPeriod
 }
 
 // Head is what the journal keeps of a run besides its records.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gantry.dev/agents"
-	"gantry.dev/agents/perform"
 	"gantry.dev/graph"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
@@ -23,19 +22,19 @@ type Budgets struct{ *Service }
 // node is one node of an organisation's budgets, by its configuration.
 type node struct {
 	name       string // as people know it: "organisation", "department/finance"
-	account    string // as the journal keeps it
+	account    agents.Account
 	department string // empty for the organisation's own
 	owner      string // who may change it
 	seenBy     []string
 	budget     agents.Budget
 }
 
-// nodes lists the organisation's own node and one for each department.
-func nodes(o agents.Organisation) []node {
-	accounts := perform.Accounts(o.Name, "")
-	all := []node{{name: "organisation", account: accounts[len(accounts)-1], owner: o.BudgetOwner, seenBy: []string{o.BudgetOwner, o.Owner}, budget: o.Budget}}
+// nodes lists the organisation's own node and one for each department, with
+// their periods at a time in UTC ms.
+func nodes(o agents.Organisation, nowMs int64) []node {
+	all := []node{{name: "organisation", account: o.Account("", nowMs), owner: o.BudgetOwner, seenBy: []string{o.BudgetOwner, o.Owner}, budget: o.Budget}}
 	for _, d := range o.Departments {
-		all = append(all, node{name: "department/" + d.Name, account: perform.Accounts(o.Name, d.Name)[0], department: d.Name, owner: d.BudgetOwner,
+		all = append(all, node{name: "department/" + d.Name, account: o.Account(d.Name, nowMs), department: d.Name, owner: d.BudgetOwner,
 			seenBy: []string{d.BudgetOwner, d.Owner, d.Contact, o.BudgetOwner, o.Owner}, budget: d.Budget})
 	}
 	return all
@@ -51,22 +50,36 @@ func (b Budgets) List(ctx context.Context, caller graph.Caller) ([]graph.Budget,
 	if err != nil {
 		return nil, err
 	}
+	nowMs, err := b.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var list []graph.Budget
-	for _, n := range nodes(o) {
+	for _, n := range nodes(o, nowMs) {
 		if !n.visible(person) {
 			continue
 		}
-		found, err := b.Store.Budget(ctx, n.account)
+		found, err := b.current(ctx, n.account)
 		if errors.Is(err, engine.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, graph.Budget{Node: n.name, Period: string(n.budget.Per), Budget: found})
+		list = append(list, graph.Budget{Node: n.name, Period: n.account.Period, Budget: found})
 	}
 	slices.SortFunc(list, func(x, y graph.Budget) int { return cmp.Compare(x.Node, y.Node) })
 	return list, nil
+}
+
+// current reads a node's period; one that nothing was spent in yet has the
+// node's limit.
+func (b Budgets) current(ctx context.Context, account agents.Account) (run.Budget, error) {
+	found, err := b.Store.Budget(ctx, account.Ledger)
+	if errors.Is(err, engine.ErrNotFound) {
+		found, err = b.Store.Budget(ctx, account.Node)
+	}
+	return found, err
 }
 
 // Set changes a limit as the node's budget owner.
@@ -75,7 +88,11 @@ func (b Budgets) Set(ctx context.Context, caller graph.Caller, commandID, name s
 	if err != nil {
 		return graph.Change{}, err
 	}
-	all := nodes(o)
+	nowMs, err := b.Store.Now(ctx)
+	if err != nil {
+		return graph.Change{}, err
+	}
+	all := nodes(o, nowMs)
 	at := slices.IndexFunc(all, func(n node) bool { return n.name == name })
 	if at < 0 || !all[at].visible(person) {
 		return graph.Change{}, engine.ErrNotFound
@@ -87,7 +104,7 @@ func (b Budgets) Set(ctx context.Context, caller graph.Caller, commandID, name s
 	if err != nil {
 		return graph.Change{}, err
 	}
-	err = b.Store.ReviseBudget(ctx, all[at].account, limit, remembered)
+	err = b.Store.ReviseBudget(ctx, []string{all[at].account.Node, all[at].account.Ledger}, limit, remembered)
 	if errors.Is(err, engine.ErrReplayed) {
 		var none struct{}
 		err = b.replay(ctx, remembered, &none)
@@ -104,7 +121,7 @@ func (b Budgets) Usage(ctx context.Context, caller graph.Caller, groupBy string,
 		return nil, err
 	}
 	seen := map[string]bool{}
-	for _, n := range nodes(o) {
+	for _, n := range nodes(o, 0) {
 		if n.visible(person) {
 			seen[n.department] = true
 		}

@@ -150,6 +150,10 @@ func (k *Kits) attempt(ctx context.Context, organisation string, receipt *engine
 // Limits that the files changed are set first: after an end in between, the
 // same files are applied anew, limits and all.
 func (k *Kits) Apply(ctx context.Context, loaded agents.Organisation) (digest string, changed bool, err error) {
+	nowMs, err := k.store.Now(ctx)
+	if err != nil {
+		return "", false, err
+	}
 	after := loaded
 	changed, err = k.change(ctx, loaded.Name, nil, func(current agents.Organisation) (step, error) {
 		after = loaded
@@ -158,7 +162,7 @@ func (k *Kits) Apply(ctx context.Context, loaded agents.Organisation) (digest st
 				return step{}, err
 			}
 		}
-		return step{next: &after, limits: moved(current, after)}, nil
+		return step{next: &after, limits: moved(current, after, nowMs)}, nil
 	})
 	if err != nil {
 		return "", false, err
@@ -167,10 +171,11 @@ func (k *Kits) Apply(ctx context.Context, loaded agents.Organisation) (digest st
 	return digest, changed, err
 }
 
-// moved are the limits that files set anew or changed.
-func moved(before, after agents.Organisation) map[string]run.Amount {
-	earlier := limits(before)
-	changed := limits(after)
+// moved are the limits that files set anew or changed, in the period of now and
+// for those to come.
+func moved(before, after agents.Organisation, nowMs int64) map[string]run.Amount {
+	earlier := limits(before, nowMs)
+	changed := limits(after, nowMs)
 	maps.DeleteFunc(changed, func(node string, limit run.Amount) bool {
 		old, known := earlier[node]
 		return known && old == limit
@@ -179,10 +184,11 @@ func moved(before, after agents.Organisation) map[string]run.Amount {
 }
 
 // limits are what an organisation's files say of each node of its budgets.
-func limits(o agents.Organisation) map[string]run.Amount {
+func limits(o agents.Organisation, nowMs int64) map[string]run.Amount {
 	all := map[string]run.Amount{}
-	for _, node := range nodes(o) {
-		all[node.account] = run.Amount{MicroUSD: node.budget.MicroUSD, Tokens: node.budget.Tokens}
+	for _, node := range nodes(o, nowMs) {
+		limit := run.Amount{MicroUSD: node.budget.MicroUSD, Tokens: node.budget.Tokens}
+		all[node.account.Node], all[node.account.Ledger] = limit, limit
 	}
 	return all
 }

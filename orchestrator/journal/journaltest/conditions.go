@@ -103,6 +103,20 @@ func limitsWhole(b *bench) {
 	require.ErrorIs(b.t, err, engine.ErrNotFound)
 }
 
+func limitsByPeriod(b *bench) {
+	november, december := run.PeriodNode("n", "2026-11"), run.PeriodNode("n", "2026-12")
+	require.ErrorIs(b.t, b.Append(b.ctx, reserving("r0", run.BudgetMove{Node: november, Reserve: money(1)})), run.ErrBudget, "no such node")
+	require.NoError(b.t, b.SetBudget(b.ctx, "n", money(100)))
+	b.must(reserving("r1", run.BudgetMove{Node: november, Reserve: money(60)}))
+	require.ErrorIs(b.t, b.Append(b.ctx, reserving("r2", run.BudgetMove{Node: november, Reserve: money(41)})), run.ErrBudget)
+	b.must(reserving("r2", run.BudgetMove{Node: december, Reserve: money(100)}))
+	for node, reserved := range map[string]int64{"n": 0, november: 60, december: 100} {
+		budget, err := b.Budget(b.ctx, node)
+		require.NoError(b.t, err)
+		require.Equal(b.t, run.Budget{Limit: money(100), Reserved: money(reserved)}, budget, node)
+	}
+}
+
 func received(id, command string) engine.Write {
 	w := Write(id, 0, 1)
 	w.Receipt = &engine.Receipt{Organisation: organisation, Caller: "ann", Command: command, Request: "digest", Run: id, Answer: []byte(`{"run":"` + id + `"}`)}

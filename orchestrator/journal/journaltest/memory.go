@@ -96,12 +96,22 @@ func (m *Memory) admit(write engine.Write, nowMs int64) error {
 	return nil
 }
 
+// node finds a node; one period of a node begins with its limit.
+func (m *Memory) node(name string) (run.Budget, bool) {
+	b, known := m.budgets[name]
+	if node, isPeriod := run.NodeOfPeriod(name); isPeriod && !known {
+		b, known = m.budgets[node]
+		b = run.Budget{Limit: b.Limit}
+	}
+	return b, known
+}
+
 func (m *Memory) moved(moves []run.BudgetMove) (map[string]run.Budget, error) {
 	budgets := map[string]run.Budget{}
 	for _, move := range moves {
 		b, known := budgets[move.Node]
 		if !known {
-			if b, known = m.budgets[move.Node]; !known {
+			if b, known = m.node(move.Node); !known {
 				return nil, run.ErrBudget
 			}
 		}

@@ -74,6 +74,7 @@ func Suite(t *testing.T, open Open) {
 		"budget limits":              limits,
 		"budget under concurrency":   limitsConcurrently,
 		"budget whole or not at all": limitsWhole,
+		"budget periods":             limitsByPeriod,
 		"receipts":                   replays,
 		"receipts concurrently":      replaysConcurrently,
 		"payloads":                   seals,
