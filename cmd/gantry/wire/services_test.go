@@ -225,7 +225,7 @@ func TestNeitherKilledProcessLosesAnything(t *testing.T) {
 	for _, site := range []string{"after call_intended#7", "effect done#1", "before call_ended#7", "after turn_answered#2"} {
 		t.Run(site, func(t *testing.T) {
 			t.Parallel()
-			h := shared(t, func(*wire.Config) {})
+			h := shared(t, func(c *wire.Config) { c.Poll = 100 * time.Millisecond }) // only the poll sees that a lease ended
 			first := h.spawn("serves", "127.0.0.1:0", false, "")
 			apply(t, h)
 			dies := h.spawn("dies", "", true, site)
