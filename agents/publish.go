@@ -44,7 +44,7 @@ const (
 )
 
 // RoleOperator is the role whose holders may stop and start anything.
-const RoleOperator = "operator"
+const RoleOperator = policy.RoleOperator
 
 // Kill stops new intents until it is lifted.
 type Kill struct {

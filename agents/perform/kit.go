@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
-	"strings"
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/tool"
-	"gantry.dev/orchestrator/policy"
-	"gantry.dev/orchestrator/run"
 )
 
 // Builder makes kits from configurations: it is where a process says what its
@@ -44,7 +40,7 @@ func (b Builder) Build(organisation agents.Organisation) (*Kit, error) {
 		return nil, err
 	}
 	kit := &Kit{Organisation: organisation, Digest: digest, Box: box,
-		Rules: rules{organisation: organisation, digest: digest, set: set, directory: organisation.Directory()}}
+		Rules: newRules(organisation, digest, set)}
 	kit.Provider = func(name string) (model.Provider, bool) {
 		provider, known := providers[name]
 		return provider, known
@@ -128,66 +124,4 @@ type named struct {
 func (n named) Take(ctx context.Context, request model.Request, deltas func(string)) (model.Answer, error) {
 	request.Model = n.model
 	return n.Provider.Take(ctx, request, deltas)
-}
-
-// rules are the rules of one configuration.
-type rules struct {
-	organisation agents.Organisation
-	digest       string
-	set          *policy.Set
-	directory    policy.Directory
-}
-
-var _ run.Rules = rules{}
-
-// Revision is the configuration's digest.
-func (r rules) Revision() string { return r.digest }
-
-// PolicyRevision is the policy set's digest.
-func (r rules) PolicyRevision() string { return r.set.Revision() }
-
-// Judge is the verdict of policy and stage.
-func (r rules) Judge(request policy.Request) policy.Verdict {
-	request.Chain = []policy.Principal{request.Subject, {ID: agents.AgentID(request.Agent.Name), Kind: policy.Agent, Organisation: r.organisation.Name}}
-	return policy.Decide(request, r.set, r.directory)
-}
-
-// Tool returns what the registry says of a tool, unless a kill stops it.
-func (r rules) Tool(name string) (policy.ToolFacts, bool) {
-	definition, known := r.organisation.Tool(name)
-	if _, stopped := r.organisation.StoppedTool(name); !known || stopped {
-		return policy.ToolFacts{}, false
-	}
-	return policy.ToolFacts{Name: name, Revision: definition.Digest(), Owner: definition.Owner,
-		Impact: definition.Impact, Class: definition.Class}, true
-}
-
-// Ceiling is the agent's authority for the subject. The run's own deadline
-// bounds it in time.
-func (r rules) Ceiling(agent, subject string) policy.Authority {
-	revision, known := r.organisation.Agent(agent)
-	person, found := r.organisation.Principal(subject)
-	if !known || !found {
-		return policy.Authority{}
-	}
-	ceiling := r.organisation.Authority(revision, person, 0)
-	ceiling.DeadlineMs = math.MaxInt64
-	return ceiling
-}
-
-// Entitled says whether a person may decide for the approvers.
-func (r rules) Entitled(approvers []policy.Approver, person policy.Principal, chain []string) error {
-	acting := make([]policy.Principal, 0, len(chain))
-	for _, id := range chain {
-		principal, known := r.organisation.Principal(id)
-		if !known {
-			kind := policy.Person
-			if strings.HasPrefix(id, agents.AgentID("")) {
-				kind = policy.Agent
-			}
-			principal = policy.Principal{ID: id, Kind: kind, Organisation: r.organisation.Name}
-		}
-		acting = append(acting, principal)
-	}
-	return policy.Entitled(approvers, person, acting, r.directory)
 }

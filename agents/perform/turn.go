@@ -191,7 +191,8 @@ func (t *turnTaking) proposal(proposed model.Proposed) run.Proposal {
 	d := checked.Definition
 	p.Text = t.seal(t.marking, checked.Arguments)
 	p.Fingerprint = run.Fingerprint(t.job.key, []byte(d.Name), checked.Arguments)
-	p.Revision, p.Impact, p.Class, p.CostBound = d.Digest(), d.Impact, d.Class, d.CostBound
+	_, digest, _ := t.job.kit.Box.Definition(d.Name)
+	p.Revision, p.Impact, p.Class, p.CostBound = digest, d.Impact, d.Class, d.CostBound
 	p.Control = len(d.Control) > 0
 	p.Inputs = inputsOf(checked)
 	if d.Name == tool.AskName {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 	"unicode/utf8"
 
 	"gantry.dev/orchestrator/policy"
@@ -38,6 +39,22 @@ func settle(d Definition, result Result) (Result, error) {
 	return failed(FailedResult, why, result), nil
 }
 
+// outputs are the compiled output schemas by their text. There are as many as
+// definitions that were called.
+var outputs sync.Map
+
+func output(d Definition) (*Schema, error) {
+	text := string(d.Output)
+	if compiled, known := outputs.Load(text); known {
+		return compiled.(*Schema), nil
+	}
+	compiled, err := CompileSchema(d.Output)
+	if err == nil {
+		outputs.Store(text, compiled)
+	}
+	return compiled, err
+}
+
 // breach says how a result breaks the output schema, or nothing.
 func breach(d Definition, result Result) string {
 	if result.Cut {
@@ -46,7 +63,7 @@ func breach(d Definition, result Result) string {
 	if result.MediaType != MediaJSON {
 		return "the result is not JSON"
 	}
-	schema, err := CompileSchema(d.Output)
+	schema, err := output(d)
 	if err != nil {
 		return "the output schema is broken"
 	}

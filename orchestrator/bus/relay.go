@@ -84,7 +84,7 @@ func (r *Relay) wasBehind() bool {
 // gets what went wrong; the relay carries on at the next tick, which also
 // reads what other writers left untold.
 func (r *Relay) Run(ctx context.Context, ticks <-chan time.Time, report func(error)) {
-	if err := r.catchUp(ctx); err != nil {
+	if err := r.catchUp(ctx); err != nil && ctx.Err() == nil {
 		report(err)
 	}
 	for {

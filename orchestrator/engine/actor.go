@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -232,6 +233,18 @@ func (a *actor) renew(ctx context.Context) error {
 	return nil
 }
 
+// whoLooks are those who are told of a run whose record cannot be read: who
+// answers for it, as far as its beginning says, and the operators.
+func whoLooks(first run.Record) []policy.Approver {
+	people := []policy.Approver{{Role: policy.RoleOperator, Why: "operator"}}
+	if event, err := run.Decode(first); err == nil {
+		if started, begins := event.(run.Started); begins {
+			people = append(people, responsible(started)...)
+		}
+	}
+	return people
+}
+
 // park stops the run for an operator when its record cannot be read or a rule
 // broke, and returns why.
 func (a *actor) park(ctx context.Context, cause error) error {
@@ -249,6 +262,8 @@ func (a *actor) park(ctx context.Context, cause error) error {
 		return errors.Join(cause, err)
 	}
 	head.Status, head.DueMs, head.Version, head.Digest = run.StatusParked, 0, record.Seq, record.Digest
-	err = a.config.Journal.Append(ctx, Write{Head: head, From: last.Seq, Epoch: a.lease.Epoch, Records: []run.Record{record}})
+	item := InboxItem{ID: parkedItem(head.Run), Organisation: head.Organisation, Run: head.Run, Kind: InboxParked, Open: true,
+		Approvers: whoLooks(records[0]), SinceMs: last.AtMs}
+	err = a.config.Journal.Append(ctx, Write{Head: head, From: last.Seq, Epoch: a.lease.Epoch, Records: []run.Record{record}, Inbox: []InboxItem{item}})
 	return fmt.Errorf("parked: %w", errors.Join(cause, err))
 }

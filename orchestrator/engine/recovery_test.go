@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -303,5 +304,28 @@ func TestWorkDrainsFromASilentModel(t *testing.T) {
 		require.Empty(t, r.head().Owner)
 		b.work("w2")
 		require.Equal(t, 2, r.ends(run.StatusCompleted).LastTurn().Attempt)
+	})
+}
+
+func TestARunThatCannotBeReadIsParkedAndSomebodyIsTold(t *testing.T) {
+	within(t, func(t *testing.T, b *bench) {
+		r := b.start("r1", []string{"read"})
+		head, records, err := b.Load(t.Context(), "r1", 0)
+		require.NoError(t, err)
+		later := run.Record{Run: "r1", Seq: head.Version + 1, Kind: "of_a_later_version", Version: 1, AtMs: records[0].AtMs, Body: []byte(`{}`), Prev: head.Digest}
+		later.Digest = run.Chain(later)
+		head.Version, head.Digest = later.Seq, later.Digest
+		require.NoError(t, b.Append(t.Context(), engine.Write{Head: head, From: later.Seq - 1, Records: []run.Record{later}}))
+
+		b.work("w1")
+		r.until("parked", func() bool { return r.head().Status == run.StatusParked })
+		require.Equal(t, []engine.InboxKind{engine.InboxParked}, b.inbox("carl"), "the contact is told")
+		require.Equal(t, []engine.InboxKind{engine.InboxParked}, b.inbox("otto"), "and the agent's owner")
+		require.Empty(t, b.inbox("ada"))
+		operator := person("opal")
+		operator.Roles = []string{policy.RoleOperator}
+		items, err := b.Inbox(t.Context(), operator)
+		require.NoError(t, err)
+		require.Len(t, items, 1, "and the operators")
 	})
 }

@@ -144,14 +144,14 @@ func (d *draft) noteRun(event run.Event) {
 	case run.LimitRaised:
 		d.close(d.state.ID+"/limit", InboxLimit)
 	case run.Parked:
-		d.open(d.state.ID+"/parked", InboxParked, d.responsible(), 0)
+		d.open(parkedItem(d.state.ID), InboxParked, responsible(d.state.Started), 0)
 	case run.Resumed:
-		d.close(d.state.ID+"/parked", InboxParked)
+		d.close(parkedItem(d.state.ID), InboxParked)
 	case run.SteerAccepted:
 		d.entry("message", e.By.Principal, &e.Text)
 	case run.CancelAccepted, run.Ended:
 		d.close(d.state.ID+"/limit", InboxLimit)
-		d.close(d.state.ID+"/parked", InboxParked)
+		d.close(parkedItem(d.state.ID), InboxParked)
 		if ended, ok := e.(run.Ended); ok {
 			d.entry("run_ended", d.state.Started.Agent.Name, ended.Result)
 		}
@@ -163,9 +163,12 @@ func (d *draft) callItem(call int) string { return CallItem(d.state.ID, call) }
 // CallItem is the id of the inbox item of an uncertain call.
 func CallItem(runID string, call int) string { return runID + "/call/" + strconv.Itoa(call) }
 
-func (d *draft) responsible() []policy.Approver {
-	return []policy.Approver{{Principal: d.state.Started.Contact, Why: "incident contact"},
-		{Principal: d.state.Started.Agent.Owner, Why: "agent owner"}}
+// parkedItem is the id of the inbox item of a parked run.
+func parkedItem(runID string) string { return runID + "/parked" }
+
+// responsible are those who answer for a run.
+func responsible(started run.Started) []policy.Approver {
+	return []policy.Approver{{Principal: started.Contact, Why: "incident contact"}, {Principal: started.Agent.Owner, Why: "agent owner"}}
 }
 
 func (d *draft) open(id string, kind InboxKind, approvers []policy.Approver, notAfterMs int64) {

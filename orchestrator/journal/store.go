@@ -153,6 +153,7 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	reader.SetMaxOpenConns(8)
+	reader.SetMaxIdleConns(8)
 	s.read = bun.NewDB(reader, sqlitedialect.New())
 	if err := migrate(ctx, goose.DialectSQLite3, writer, "sqlite"); err != nil {
 		return err
@@ -175,6 +176,7 @@ func (s *Store) openPostgres(ctx context.Context) error {
 	}
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(16)
+	db.SetMaxIdleConns(16)
 	s.postgres = true
 	s.vault.lock = " FOR SHARE"
 	s.write = bun.NewDB(db, pgdialect.New())

@@ -44,6 +44,9 @@ type Principal struct {
 	ActsFor      string        `json:"actsFor,omitempty"` // principal id on whose behalf it always acts, empty for none
 }
 
+// RoleOperator is the role of those who look after the installation.
+const RoleOperator = "operator"
+
 // HasRole reports whether the principal holds the role.
 func (p Principal) HasRole(role string) bool {
 	for _, r := range p.Roles {
