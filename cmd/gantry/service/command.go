@@ -24,7 +24,7 @@ type commanded struct {
 const maxText = 64 << 10
 
 // Command takes a command to a run that the caller may see.
-func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID string, make build) (graph.Outcome, error) {
+func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID string, form build) (graph.Outcome, error) {
 	state, err := r.State(ctx, caller, runID)
 	if err != nil {
 		return graph.Outcome{}, err
@@ -35,7 +35,7 @@ func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID
 	}
 	submission := engine.Submission{Organisation: person.Organisation, Run: runID}
 	fits := true
-	submission.Command = make(func(text string) run.Text {
+	submission.Command = form(func(text string) run.Text {
 		fits = fits && text != "" && len(text) <= maxText
 		ref, payload := engine.Seal(r.Source, runID, person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(text))
 		submission.Payloads = append(submission.Payloads, payload)
@@ -44,7 +44,7 @@ func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID
 	if !fits {
 		return graph.Outcome{}, &run.Refusal{Code: "INVALID", Detail: "A text has 1 to 65536 bytes."}
 	}
-	kind, asked := request(make)
+	kind, asked := request(form)
 	remembered, err := receipt(caller, commandID, runID, commanded{runID}, kind, runID, asked)
 	if err != nil {
 		return graph.Outcome{}, err
@@ -68,9 +68,9 @@ func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID
 
 // request is what a command asks for, without what differs between a command
 // and its repeat: fresh ids, the token, what the directory says.
-func request(make build) (kind string, asked any) {
+func request(form build) (kind string, asked any) {
 	plain := func(text string) run.Text { return run.Text{ID: canon.Digest([]byte(text))} }
-	switch c := make(plain, policy.Principal{}).(type) {
+	switch c := form(plain, policy.Principal{}).(type) {
 	case run.Steer:
 		c.Steer, c.By = "", run.Identity{}
 		return "steer", c

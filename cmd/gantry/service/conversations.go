@@ -106,6 +106,33 @@ func (c Conversations) Entries(ctx context.Context, caller graph.Caller, id stri
 	return c.Store.Entries(ctx, caller.Principal.Organisation, id, after, first)
 }
 
+// history is what was said in a conversation that the caller takes part in,
+// oldest first; nothing without one. Of what a run said, its result counts.
+func (c Conversations) history(ctx context.Context, caller graph.Caller, id string) ([]run.Message, error) {
+	if id == "" {
+		return nil, nil
+	}
+	if _, err := c.Get(ctx, caller, id); err != nil {
+		return nil, err
+	}
+	var said []run.Message
+	for after := uint64(0); ; {
+		page, err := c.Store.Entries(ctx, caller.Principal.Organisation, id, after, pageRows)
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range page {
+			after = entry.Number
+			if entry.Text != nil {
+				said = append(said, run.Message{Author: entry.Author, Text: *entry.Text})
+			}
+		}
+		if len(page) < pageRows {
+			return said, nil
+		}
+	}
+}
+
 // Send says something: to the people alone, to an agent that begins a run, or
 // to the newest run that goes on.
 func (c Conversations) Send(ctx context.Context, caller graph.Caller, in graph.Message) (graph.Outcome, error) {

@@ -142,7 +142,7 @@ func TestConcurrentPublishesLoseNothing(t *testing.T) {
 		for _, by := range []string{c.author, c.owner} {
 			d, err := h.as(by).try("publishAgent", map[string]any{"manifest": manifest(t, c.agent, "Be brief.")})
 			if err != nil || len(d.UserErrors) > 0 || d.AwaitsSecondPerson != (by == c.author) {
-				return fmt.Errorf("%s by %s: %v %+v", c.agent, by, err, d)
+				return errors.Join(fmt.Errorf("%s by %s: %+v", c.agent, by, d), err)
 			}
 		}
 		return nil

@@ -28,7 +28,13 @@ import (
 	"gantry.dev/cmd/gantry/wire"
 )
 
-func init() { children["PROCESS"] = serveProcess }
+var _ = register("PROCESS", serveProcess)
+
+// register adds something that a child process does.
+func register(name string, child func(ctx context.Context) error) bool {
+	children[name] = child
+	return true
+}
 
 // shared is a house of many processes: on a database and a namespace of the bus
 // of its own.
