@@ -139,7 +139,7 @@ var changeRefusals = []struct {
 	{agents.ErrNoEvidence, "EVIDENCE_NEEDED", "Say where what was observed can be read."},
 	{agents.ErrFreerStage, "STAGE_NOT_BY_PUBLISHING", "Publishing does not make a stage freer; use setStage with evidence."},
 	{agents.ErrUnknown, codeNotFound, errNotFound.message},
-	{run.ErrBudget, "BUDGET_EXCEEDED", "The budget does not cover it; ask its owner to raise it."},
+	{run.ErrBudget, "BUDGET", "The budget does not cover it; ask its owner to raise it."},
 }
 
 // userErrors turns a refusal into what a mutation shows. What is no refusal

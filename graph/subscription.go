@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"reflect"
+	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -15,8 +16,22 @@ import (
 
 // ending carries why a stream ended from its goroutine to the last response.
 type ending struct {
-	err  error
-	told bool
+	mu  sync.Mutex // a reader that left does not wait for the stream's end
+	err error      // until it was told
+}
+
+func (e *ending) set(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err = err
+}
+
+func (e *ending) take() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	err := e.err
+	e.err = nil
+	return err
 }
 
 type endingKey struct{}
@@ -48,11 +63,14 @@ func (endings) InterceptOperation(ctx context.Context, next graphql.OperationHan
 func (e endings) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
 	response := next(ctx)
 	end, ok := ctx.Value(endingKey{}).(*ending)
-	if response != nil || !ok || end.err == nil || end.told {
+	if response != nil || !ok {
 		return response
 	}
-	end.told = true
-	return &graphql.Response{Errors: gqlerror.List{e.present(ctx, end.err)}}
+	err := end.take()
+	if err == nil {
+		return nil
+	}
+	return &graphql.Response{Errors: gqlerror.List{e.present(ctx, err)}}
 }
 
 // watch is one reader of a stream: who it is, and what it may still see.
@@ -96,7 +114,7 @@ func stream[A, B any](ctx context.Context, w *watch, source <-chan A, show func(
 			err = last()
 		}
 		if end != nil {
-			end.err = err
+			end.set(err)
 		}
 	})
 	return out

@@ -25,6 +25,8 @@ type Message struct {
 	Text   string `json:"text,omitempty"`
 	Calls  []Call `json:"calls,omitempty"`  // of an assistant's message
 	CallID string `json:"callId,omitempty"` // of a tool's reply: which call it answers
+	// Earlier is set on what was said in the conversation before the run began.
+	Earlier bool `json:"earlier,omitempty"`
 }
 
 // Call is an earlier call inside a prompt, under the run's own id.

@@ -84,6 +84,9 @@ func newLookup(request Request) *lookup {
 	calls := map[string]Call{}
 	var question []string
 	for _, message := range request.Messages {
+		if message.Earlier {
+			continue // what was asked before was answered before
+		}
 		switch message.Role {
 		case User:
 			question = append(question, message.Text)

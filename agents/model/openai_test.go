@@ -315,11 +315,11 @@ func TestTheRequestAsTheServerGetsIt(t *testing.T) {
 	require.Equal(t, string(got[0].Body), string(got[1].Body), "same request, same bytes")
 	require.Equal(t, "Bearer "+key, got[0].Header.Get("Authorization"))
 	require.JSONEq(t, `{"model":"m","max_completion_tokens":50,"stream":true,"stream_options":{"include_usage":true},"messages":[
-		{"role":"system","content":"be brief"},{"role":"user","content":"pay the invoice"},
+		{"role":"system","content":"be brief"},{"role":"user","content":"olga: pay the other one"},{"role":"user","content":"pay the invoice"},
 		{"role":"assistant","tool_calls":[
 			{"id":"c1","type":"function","function":{"name":"files_read","arguments":"{\"path\":\"a\"}"}},
 			{"id":"c2","type":"function","function":{"name":"files_read","arguments":"{\"path\":\"b\"}"}}]},
-		{"role":"tool","tool_call_id":"c1","content":`+quote(t, history.Messages[3].Text)+`},{"role":"tool","tool_call_id":"c2","content":"not json"},
+		{"role":"tool","tool_call_id":"c1","content":`+quote(t, history.Messages[4].Text)+`},{"role":"tool","tool_call_id":"c2","content":"not json"},
 		{"role":"assistant","content":"done"}],
 		"tools":[{"type":"function","function":{"name":"files_read","description":"reads","parameters":{"type":"object","properties":{"n":{"maximum":9007199254740991}}}}},
 			{"type":"function","function":{"name":"files_read_2","parameters":{"type":"object"}}}]}`, string(got[0].Body))

@@ -163,11 +163,17 @@ func scriptError(name string, err error) *Error {
 
 // contextOf returns the ctx of one turn.
 func contextOf(thread *starlark.Thread, request Request) (starlark.Value, error) {
-	messages, tools, turns := starlark.NewList(nil), starlark.NewList(nil), 0
+	history, messages, tools, turns := starlark.NewList(nil), starlark.NewList(nil), starlark.NewList(nil), 0
 	calls := map[string]*starlarkstruct.Struct{}
 	replies := starlark.NewDict(0)
 	for _, message := range request.Messages {
 		entry, made := messageOf(thread, message)
+		if message.Earlier {
+			if err := history.Append(entry); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		for id, call := range made {
 			calls[id] = call
 		}
@@ -189,6 +195,7 @@ func contextOf(thread *starlark.Thread, request Request) (starlark.Value, error)
 		}
 	}
 	return starlarkstruct.FromStringDict(starlark.String("ctx"), starlark.StringDict{
+		"history":  history,
 		"messages": messages,
 		"tools":    tools,
 		"turn":     starlark.MakeInt(turns),

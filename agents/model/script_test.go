@@ -35,6 +35,7 @@ var history = model.Request{
 	Tools: []model.Spec{{Name: "files.read"}, {Name: "mail.send"}},
 	Messages: []model.Message{
 		{Role: model.System, Text: "be brief"},
+		{Role: model.User, Text: "olga: pay the other one", Earlier: true},
 		{Role: model.User, Text: "pay the invoice"},
 		{Role: model.Assistant, Calls: []model.Call{
 			{ID: "c1", Name: "files.read", Arguments: []byte(`{"path":"a"}`)},
@@ -51,6 +52,7 @@ func TestScriptSeesThePrompt(t *testing.T) {
 		{`ctx.tools`, `["files.read", "mail.send"]`},
 		{`[m.role for m in ctx.messages]`, `["system", "user", "assistant", "tool", "tool"]`},
 		{`ctx.messages[1].text`, "pay the invoice"},
+		{`[m.text for m in ctx.history]`, `["olga: pay the other one"]`},
 		{`ctx.messages[2].calls[1].arguments["path"]`, "b"},
 		{`ctx.messages[3].call_id`, "c1"},
 		{`ctx.messages[3].text.startswith("[[data ab")`, "True"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"gantry.dev/agents"
 	"gantry.dev/orchestrator/canon"
@@ -19,10 +20,10 @@ type Order struct {
 	By           run.Identity
 	Agent        string
 	Goal         string
-	Conversation string // id, empty for none
-	Messages     []string
-	CommandID    string // empty for none: a repeat starts another run
-	MicroUSD     int64  // a lower budget than the agent's; 0 for the agent's
+	Conversation string        // id, empty for none
+	History      []run.Message // what was said in the conversation before, oldest first
+	CommandID    string        // empty for none: a repeat starts another run
+	MicroUSD     int64         // a lower budget than the agent's; 0 for the agent's
 }
 
 // Admitted is the answer to an order.
@@ -143,19 +144,32 @@ func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, now
 	if err != nil {
 		return run.Started{}, &run.Refusal{Code: "AGENT_INVALID", Detail: "The agent's revision cannot be read; tell its owner."}
 	}
-	snapshot := snapshotOf(kit, revision, facts, order, goal, authority)
+	history := readable(order.History, authority)
+	snapshot := snapshotOf(kit, revision, facts, goal, history, authority)
 	return run.Started{
 		Organisation: o.Name, RunKind: run.Root, Root: id, Conversation: order.Conversation, Subject: order.Person,
-		Chain: []string{order.Person.ID, agents.AgentID(revision.Name)}, Agent: facts, Contact: revision.Contact, Goal: goal,
+		Chain: []string{order.Person.ID, agents.AgentID(revision.Name)}, Agent: facts, Contact: revision.Contact, Goal: goal, History: history,
 		Snapshot: snapshot, SnapshotDigest: snapshot.Digest(), Authority: authority, Limits: revision.Limits.Run(),
 		Checks: append([]string{outputCheck}, revision.Completion.Names()...), By: order.By,
 		Accounts: o.Accounts(revision.Department, nowMs),
 	}, nil
 }
 
-func snapshotOf(kit *Kit, revision agents.Revision, facts policy.AgentFacts, order Order, goal run.Text, authority policy.Authority) run.Snapshot {
+// maxHistory bounds the earlier messages of a run.
+const maxHistory = 40
+
+// readable are the last messages, without those above what the run may read.
+func readable(history []run.Message, authority policy.Authority) []run.Message {
+	history = history[max(0, len(history)-maxHistory):]
+	return slices.DeleteFunc(slices.Clone(history), func(m run.Message) bool { return !m.Text.Marking.Labels.Within(authority.Labels) })
+}
+
+func snapshotOf(kit *Kit, revision agents.Revision, facts policy.AgentFacts, goal run.Text, history []run.Message, authority policy.Authority) run.Snapshot {
 	snapshot := run.Snapshot{Agent: facts.Revision, Tools: map[string]string{}, Policy: kit.Rules.PolicyRevision(), Config: kit.Digest,
-		Models: revision.Models, Goal: goal.ID, Messages: order.Messages, Compiler: CompilerVersion}
+		Models: revision.Models, Goal: goal.ID, Compiler: CompilerVersion}
+	for _, message := range history {
+		snapshot.Messages = append(snapshot.Messages, message.Text.ID)
+	}
 	if persona, known := kit.Organisation.Persona(revision.Persona); known {
 		snapshot.Persona, _ = canon.DigestOf(persona) // a validated persona always digests
 	}

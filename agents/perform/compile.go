@@ -48,6 +48,7 @@ func Compile(in Input) (Prompt, error) {
 	for _, d := range in.Tools {
 		c.prompt.Tools = append(c.prompt.Tools, model.Spec{Name: d.Name, Description: d.Description, Schema: d.Input})
 	}
+	c.history()
 	c.say(model.Message{Role: model.User, Text: c.text(&in.State.Started.Goal)})
 	for i := range in.State.Turns {
 		c.turn(&in.State.Turns[i])
@@ -63,6 +64,18 @@ func Compile(in Input) (Prompt, error) {
 	}
 	c.prompt.Digest = digest
 	return c.prompt, nil
+}
+
+// history says what was said in the conversation before. The agent's own words
+// come back as such; those of everybody else name who spoke.
+func (c *compiler) history() {
+	for _, message := range c.in.State.Started.History {
+		if message.Author == c.in.State.Started.Acting() {
+			c.say(model.Message{Role: model.Assistant, Text: c.data(message.Author, &message.Text), Earlier: true})
+			continue
+		}
+		c.say(model.Message{Role: model.User, Text: message.Author + ": " + c.data(message.Author, &message.Text), Earlier: true})
+	}
 }
 
 type compiler struct {
@@ -191,6 +204,9 @@ func (c *compiler) steers(n int) {
 // textIDs lists the texts that a prompt of the run is made of.
 func textIDs(s *run.State) []string {
 	ids := []string{s.Started.Goal.ID}
+	for _, message := range s.Started.History {
+		ids = append(ids, message.Text.ID)
+	}
 	add := func(refs ...*run.Text) {
 		for _, ref := range refs {
 			if ref != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -137,6 +138,31 @@ func TestTextFromElsewhereIsMarkedAndErasedTextIsGone(t *testing.T) {
 		require.NotContains(t, all, "count")
 		require.NotContains(t, all, "done")
 		require.Contains(t, all, "things.read", "that there was a call is no secret")
+	})
+}
+
+func TestWhatWasSaidBeforeComesFirstAndWithinTheRunsLabels(t *testing.T) {
+	inside(t, newOrganisation(talkative), func(t *testing.T, h *house) {
+		texts := map[string]engine.Payload{}
+		say := func(author, words string, labels ...policy.Label) run.Message {
+			text, payload := engine.Seal(h.source, "c1", "ada", policy.Marking{Labels: policy.NewLabels(labels...)}, []byte(words))
+			texts[text.ID] = payload
+			return run.Message{Author: author, Text: text}
+		}
+		order := h.order("count")
+		order.History = []run.Message{say("olga", "hello"), say("agent:clerk", "good day"), say("olga", "hidden", "other")}
+		admitted, err := h.admission().Start(t.Context(), order)
+		require.NoError(t, err)
+		state := h.state(admitted.Run)
+		require.Len(t, state.Started.History, 2, "what the run may not read is left out")
+		require.Equal(t, []string{order.History[0].Text.ID, order.History[1].Text.ID}, state.Started.Snapshot.Messages)
+		input := h.input(state)
+		maps.Copy(input.Texts, texts)
+		prompt, err := perform.Compile(input)
+		require.NoError(t, err)
+		require.Equal(t, model.Message{Role: model.User, Text: "olga: hello", Earlier: true}, prompt.Messages[1])
+		require.Equal(t, model.Message{Role: model.Assistant, Text: "good day", Earlier: true}, prompt.Messages[2])
+		require.Equal(t, model.Message{Role: model.User, Text: "count"}, prompt.Messages[3])
 	})
 }
 

@@ -7,7 +7,7 @@ CREATE TABLE proposals (
     proposed_by TEXT NOT NULL,
     body BLOB NOT NULL,
     at_ms BIGINT NOT NULL,
-    PRIMARY KEY (organisation, kind, name)
+    PRIMARY KEY (organisation, kind, name, digest)
 );
 -- What was spent is summed over the records that settle it.
 CREATE INDEX journal_settled ON journal (at_ms) WHERE kind IN ('turn_answered', 'call_ended');

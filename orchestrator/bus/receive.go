@@ -29,7 +29,8 @@ type Received struct {
 	Principal policy.Principal
 }
 
-// Verify finds out whose token this is.
+// Verify finds out whose token this is. Errors: ErrUnverified, after which the
+// command is parked at once; any other may pass.
 type Verify func(token string) (run.Identity, policy.Principal, error)
 
 // Submit takes a command. Nil settles it, and so does a *run.Refusal: a
@@ -98,7 +99,7 @@ func (r Receiver) Take(ctx context.Context, m Message) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if attempt >= limit {
+		if attempt >= limit || errors.Is(err, ErrUnverified) {
 			return r.park(ctx, m, err, attempt)
 		}
 		if err := r.pause(ctx, attempt); err != nil {
@@ -125,8 +126,11 @@ func (r Receiver) submit(ctx context.Context, m Message, command Command) error 
 		return ErrUnverified
 	}
 	identity, principal, err := r.Verify(token)
-	if err != nil {
+	if errors.Is(err, ErrUnverified) {
 		return ErrUnverified // its own words may repeat parts of the token
+	}
+	if err != nil {
+		return ErrBroken
 	}
 	return r.Submit(ctx, Received{Command: command, By: identity, Principal: principal})
 }

@@ -79,7 +79,7 @@ type Entry struct {
 	Number                     uint64 // assigned by the journal, without gaps
 	Kind                       string // "message", "run_started", "run_ended"
 	Run                        string
-	Author                     string    // principal id or agent name
+	Author                     string    // principal id
 	Text                       *run.Text // of a message
 	AtMs                       int64
 }

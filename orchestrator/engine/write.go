@@ -79,7 +79,7 @@ func (d *draft) note(event run.Event, rules run.Rules) {
 	switch e := event.(type) {
 	case run.Started:
 		d.entry("message", e.Subject.ID, &e.Goal)
-		d.entry("run_started", e.Agent.Name, nil)
+		d.entry("run_started", e.Acting(), nil)
 	case run.ApprovalRequested:
 		d.open(e.Approval, InboxApproval, e.Approvers, e.NotAfterMs)
 	case run.ApprovalDecided:
@@ -153,7 +153,7 @@ func (d *draft) noteRun(event run.Event) {
 		d.close(d.state.ID+"/limit", InboxLimit)
 		d.close(parkedItem(d.state.ID), InboxParked)
 		if ended, ok := e.(run.Ended); ok {
-			d.entry("run_ended", d.state.Started.Agent.Name, ended.Result)
+			d.entry("run_ended", d.state.Started.Acting(), ended.Result)
 		}
 	}
 }

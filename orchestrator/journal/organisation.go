@@ -9,8 +9,8 @@ import (
 	"gantry.dev/orchestrator/run"
 )
 
-// Proposal is a change of an organisation that waits for a second person. There
-// is one for each kind and name.
+// Proposal is a change of an organisation that waits for a second person. Who
+// proposed the same digest first stays its author.
 type Proposal struct {
 	Kind, Name string
 	Digest     string // of what is proposed: the second person asks for the same
@@ -27,7 +27,7 @@ type Change struct {
 	Digest       string // put in force; "" where nothing is yet
 	Body         []byte // of the configuration with Digest
 	Propose      *Proposal
-	Settle       *Proposal // a proposal that is no more
+	Settle       *Proposal // what was proposed under its kind and name is no more
 	Receipt      *engine.Receipt
 }
 
@@ -84,10 +84,7 @@ func remember(ctx context.Context, db querier, r *engine.Receipt) error {
 }
 
 func propose(ctx context.Context, tx bun.Tx, change Change, nowMs int64) error {
-	for _, p := range []*Proposal{change.Settle, change.Propose} {
-		if p == nil {
-			continue
-		}
+	if p := change.Settle; p != nil {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM proposals WHERE organisation = ? AND kind = ? AND name = ?", change.Organisation, p.Kind, p.Name); err != nil {
 			return err
 		}
@@ -96,16 +93,24 @@ func propose(ctx context.Context, tx bun.Tx, change Change, nowMs int64) error {
 	if p == nil {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, "INSERT INTO proposals (organisation, kind, name, digest, proposed_by, body, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
+	result, err := tx.ExecContext(ctx, `INSERT INTO proposals (organisation, kind, name, digest, proposed_by, body, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (organisation, kind, name, digest) DO UPDATE SET at_ms = excluded.at_ms WHERE proposals.proposed_by = excluded.proposed_by`,
 		change.Organisation, p.Kind, p.Name, p.Digest, p.By, p.Body, nowMs)
-	return err
+	if err != nil {
+		return err
+	}
+	if stored, err := result.RowsAffected(); err != nil || stored == 1 {
+		return err
+	}
+	return run.ErrConflict // somebody else proposed the same meanwhile: that is two people
 }
 
-// Proposal returns what is proposed under a kind and a name; engine.ErrNotFound.
-func (s *Store) Proposal(ctx context.Context, organisation, kind, name string) (Proposal, error) {
-	p := Proposal{Kind: kind, Name: name}
-	err := s.read.QueryRowContext(ctx, "SELECT digest, proposed_by, body, at_ms FROM proposals WHERE organisation = ? AND kind = ? AND name = ?", organisation, kind, name).
-		Scan(&p.Digest, &p.By, &p.Body, &p.AtMs)
+// Proposal returns what is proposed under a kind, a name and a digest;
+// engine.ErrNotFound.
+func (s *Store) Proposal(ctx context.Context, organisation, kind, name, digest string) (Proposal, error) {
+	p := Proposal{Kind: kind, Name: name, Digest: digest}
+	err := s.read.QueryRowContext(ctx, "SELECT proposed_by, body, at_ms FROM proposals WHERE organisation = ? AND kind = ? AND name = ? AND digest = ?", organisation, kind, name, digest).
+		Scan(&p.By, &p.Body, &p.AtMs)
 	return p, notFound(err)
 }
 

@@ -43,13 +43,19 @@ func TestProposalsWaitForTheSecondPerson(t *testing.T) {
 	again := *proposal
 	again.Digest = "p2"
 	require.ErrorIs(t, s.ChangeOrganisation(t.Context(), journal.Change{Organisation: "acme", Propose: &again, Receipt: receipt}), engine.ErrReplayed)
-	found, err := s.Proposal(t.Context(), "acme", "publish", "payer")
+	found, err := s.Proposal(t.Context(), "acme", "publish", "payer", "p1")
 	require.NoError(t, err)
 	require.Equal(t, "p1", found.Digest, "a repeated command changes nothing")
 	require.Equal(t, "ann", found.By)
 	require.NotZero(t, found.AtMs)
+	other := *proposal
+	other.By = "bob"
+	require.ErrorIs(t, s.ChangeOrganisation(t.Context(), journal.Change{Organisation: "acme", Propose: &other}), run.ErrConflict, "two people asked for it")
+	again.By = "bob"
+	require.NoError(t, s.ChangeOrganisation(t.Context(), journal.Change{Organisation: "acme", Propose: &again}), "another proposal displaces none")
+	require.NoError(t, s.ChangeOrganisation(t.Context(), journal.Change{Organisation: "acme", Propose: proposal}), "asking twice is asking once")
 	require.NoError(t, s.ChangeOrganisation(t.Context(), journal.Change{Organisation: "acme", Settle: proposal, Digest: "d1", Body: []byte("one")}))
-	_, err = s.Proposal(t.Context(), "acme", "publish", "payer")
+	_, err = s.Proposal(t.Context(), "acme", "publish", "payer", "p1")
 	require.ErrorIs(t, err, engine.ErrNotFound)
 }
 

@@ -66,9 +66,17 @@ type Started struct {
 	By             Identity          `json:"by"`
 }
 
+// Acting is who acts in the run: the last of the acting chain.
+func (e Started) Acting() string {
+	if len(e.Chain) == 0 {
+		return ""
+	}
+	return e.Chain[len(e.Chain)-1]
+}
+
 // Message is what somebody said in a conversation.
 type Message struct {
-	Author string `json:"author"` // principal id or agent name
+	Author string `json:"author"` // principal id
 	Text   Text   `json:"text"`
 }
 

@@ -37,7 +37,7 @@ func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID
 	fits := true
 	submission.Command = form(func(text string) run.Text {
 		fits = fits && text != "" && len(text) <= maxText
-		ref, payload := engine.Seal(r.Source, runID, person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(text))
+		ref, payload := engine.Seal(r.Source, runID, person.ID, quotes(state, person), []byte(text))
 		submission.Payloads = append(submission.Payloads, payload)
 		return ref
 	}, person)
@@ -64,6 +64,12 @@ func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID
 		return graph.Outcome{Run: first.Run, Replayed: err == nil}, err
 	}
 	return graph.Outcome{Run: runID}, err
+}
+
+// quotes is the marking of a person's words about a run: they are a person's,
+// and may repeat whatever of the run the person can read.
+func quotes(state *run.State, person policy.Principal) policy.Marking {
+	return policy.Marking{Labels: state.Marking.Labels.Meet(person.Clearance), Integrity: policy.Trusted}
 }
 
 // request is what a command asks for, without what differs between a command

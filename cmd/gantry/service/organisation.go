@@ -172,11 +172,11 @@ func (a Agents) alter(ctx context.Context, caller graph.Caller, commandID string
 // What could not be put in force is not proposed.
 func (a Agents) second(ctx context.Context, o agents.Organisation, revision agents.Revision, proposal journal.Proposal,
 	decide func(by, approvedBy string, proposal journal.Proposal) (agents.Organisation, error)) (step, bool, error) {
-	earlier, err := a.Store.Proposal(ctx, o.Name, proposal.Kind, proposal.Name)
+	earlier, err := a.Store.Proposal(ctx, o.Name, proposal.Kind, proposal.Name, proposal.Digest)
 	if err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return step{}, false, err
 	}
-	if err == nil && earlier.Digest == proposal.Digest && earlier.By != proposal.By {
+	if err == nil && earlier.By != proposal.By {
 		next, err := decide(earlier.By, proposal.By, earlier)
 		return step{next: &next, settle: &earlier}, false, err
 	}

@@ -181,11 +181,18 @@ func (p *Platform) verify(ctx context.Context) bus.Verify {
 	return func(token string) (run.Identity, policy.Principal, error) {
 		organisation, identity, err := p.verifier.Verify(token)
 		if err != nil {
+			return identity, policy.Principal{}, bus.ErrUnverified
+		}
+		o, err := p.Organisation(ctx, organisation)
+		if errors.Is(err, engine.ErrNotFound) {
+			return identity, policy.Principal{}, bus.ErrUnverified
+		}
+		if err != nil {
 			return identity, policy.Principal{}, err
 		}
-		principal, known := p.Principal(ctx, organisation, identity.Principal)
+		principal, known := o.Principal(identity.Principal)
 		if !known {
-			return identity, policy.Principal{}, graph.ErrToken
+			return identity, policy.Principal{}, bus.ErrUnverified
 		}
 		return identity, principal, nil
 	}

@@ -2,7 +2,7 @@ package bustest
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -153,7 +153,7 @@ func (l *Log) SaveCursor(_ context.Context, _, writer string, n uint64) error {
 // VerifyToken knows one token, "good", of the person "p".
 func VerifyToken(token string) (run.Identity, policy.Principal, error) {
 	if token != "good" {
-		return run.Identity{}, policy.Principal{}, errors.New("forged " + token)
+		return run.Identity{}, policy.Principal{}, fmt.Errorf("%w: forged %s", bus.ErrUnverified, token)
 	}
 	return run.Identity{Principal: "p"}, policy.Principal{ID: "p", Kind: policy.Person, Organisation: "o"}, nil
 }

@@ -243,7 +243,7 @@ func commands(t *testing.T, b *bus.Bus) {
 		p := next(ctx, t, parked)
 		attempts[p.ID] = p.Attempts
 	}
-	require.Equal(t, map[string]int{"1": 1, "2": 2}, attempts)
+	require.Equal(t, map[string]int{"1": 1, "2": 1}, attempts)
 	leave()
 	tasks.Wait()
 }
