@@ -152,9 +152,9 @@ func userErrors(err error) ([]*generated.UserError, error) {
 	var input *inputError
 	switch {
 	case errors.As(err, &refusal) && refusal.Code != codeNotFound:
-		return oneUserError(refusal.Code, refusal.Detail, nil), nil //nolint:nilerr // a refusal is the answer
+		return oneUserError(refusal.Code, refusal.Detail, nil), nil
 	case refusal != nil || errors.Is(err, engine.ErrNotFound):
-		return oneUserError(codeNotFound, errNotFound.message, nil), nil
+		return oneUserError(codeNotFound, errNotFound.message, nil), nil //nolint:nilerr // a refusal is the answer
 	case errors.As(err, &input):
 		return oneUserError(input.code, input.message, &input.field), nil
 	}

@@ -27,7 +27,7 @@ func (j *job) checkedOf(ctx context.Context, call *run.Call) (tool.Checked, erro
 	}
 	checked, refusal := j.kit.Box.Check(call.Tool, payload.Bytes)
 	if refusal != nil {
-		return tool.Checked{}, nil
+		return tool.Checked{}, nil //nolint:nilerr // no longer within its contract: policy sees no facts and forbids
 	}
 	return checked, nil
 }

@@ -224,7 +224,7 @@ func (a *actor) renew(ctx context.Context) error {
 		// The store may be back before the lease ends; until then the worker
 		// fences itself.
 		a.renewAtMs = nowMs + a.config.LeaseMs/10
-		return nil
+		return nil //nolint:nilerr // tried again
 	}
 	if len(held) == 0 {
 		return run.ErrFenced

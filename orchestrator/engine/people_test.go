@@ -88,7 +88,7 @@ func TestCase_08_ApprovingWhatNoLongerHoldsIsToldAndNotRemembered(t *testing.T) 
 }
 
 func TestFault_F3_ApproveRacesCancel(t *testing.T) {
-	within(t, func(t *testing.T, b *bench) {
+	within(t, func(_ *testing.T, b *bench) {
 		b.work("w1")
 		b.work("w2")
 		const runs = 60

@@ -77,7 +77,7 @@ func (s *Snapshot) Texts(ctx context.Context, ids []string) (map[string]Opened, 
 	if len(ids) == 0 {
 		return found, nil
 	}
-	rows, err := listed(ctx, s.tx, scanSealed, "SELECT id, run, subject, text, sealed FROM payloads WHERE id IN (?)", bun.In(ids))
+	rows, err := listed(ctx, s.tx, scanSealed, "SELECT id, run, subject, text, sealed FROM payloads WHERE id IN (?)", bun.List(ids))
 	if err != nil {
 		return nil, err
 	}

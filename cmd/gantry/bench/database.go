@@ -73,7 +73,7 @@ func newSQLite(path string) (*sqliteFile, error) {
 func countCommits(connection sqlite.ExecQuerierContext, dsn string) error {
 	name, err := url.Parse(dsn)
 	if err != nil {
-		return nil // none of ours
+		return nil //nolint:nilerr // none of ours
 	}
 	counter, measured := counters.Load(name.Path)
 	hooks, able := connection.(sqlite.HookRegisterer)

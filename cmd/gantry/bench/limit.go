@@ -100,7 +100,7 @@ func inserting(db *sql.DB, next *atomic.Int64, rows int, body []byte) func(conte
 	for i := range values {
 		values[i] = fmt.Sprintf("($%d, $%d, $%d)", 3*i+1, 3*i+2, 3*i+3)
 	}
-	statement := "INSERT INTO bare (n, name, body) VALUES " + strings.Join(values, ", ")
+	statement := "INSERT INTO bare (n, name, body) VALUES " + strings.Join(values, ", ") //nolint:gosec // values are placeholders
 	return func(ctx context.Context) error {
 		arguments := make([]any, 0, 3*rows)
 		for range rows {

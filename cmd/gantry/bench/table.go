@@ -10,7 +10,7 @@ import (
 func (r Result) Table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, args...)...)
+		_, _ = fmt.Fprintf(t, "%s\t"+format+"\n", append([]any{name}, args...)...)
 	}
 	l := r.Load
 	row("machine", "%d cores, %s/%s, %s, %s", r.Machine.Cores, r.Machine.OS, r.Machine.Arch, r.Machine.Go, r.Database)

@@ -18,14 +18,7 @@ func benchCommand() *cobra.Command {
 	return command
 }
 
-// benchRunCommand measures whole runs.
-func benchRunCommand() *cobra.Command {
-	var config bench.Config
-	var asJSON bool
-	var profile string
-	command := &cobra.Command{
-		Use: "run", Short: "Measure whole runs beside the bare limits of the machine", Args: cobra.NoArgs,
-		Long: `Drives runs of five turns and eight calls, with a scripted model and tools that
+const benchFigures = `Drives runs of five turns and eight calls, with a scripted model and tools that
 read small files, through everything that a run goes through. Nothing is left
 behind. The figures:
 
@@ -51,7 +44,16 @@ behind. The figures:
                   and how many rounds others make beside it
   violations      what the doctor finds afterwards: must be 0
 
-Rates move with whatever else the machine does: compare the ratios.`,
+Rates move with whatever else the machine does: compare the ratios.`
+
+// benchRunCommand measures whole runs.
+func benchRunCommand() *cobra.Command {
+	var config bench.Config
+	var asJSON bool
+	var profile string
+	command := &cobra.Command{
+		Use: "run", Short: "Measure whole runs beside the bare limits of the machine", Args: cobra.NoArgs,
+		Long: benchFigures,
 		RunE: func(command *cobra.Command, _ []string) (err error) {
 			if profile != "" {
 				stop, err := profileTo(profile)

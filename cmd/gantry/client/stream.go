@@ -51,7 +51,7 @@ func follow[T any](ctx context.Context, c *Client, document string, variables ma
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
-		if err, lasting := lasting(err, reached, cuts); lasting {
+		if lasts, err := lasting(err, reached, cuts); lasts {
 			return err
 		}
 		after = resume(err, after)
@@ -66,16 +66,16 @@ type visitError struct{ error }
 
 // lasting reports whether a stream that ended with an error, or with none
 // because its server closed, is not worth another attempt.
-func lasting(err error, reached bool, cuts int) (error, bool) {
+func lasting(err error, reached bool, cuts int) (lasts bool, why error) {
 	if err == nil {
 		err = &Error{Code: CodeUnreachable, Message: "The server ends the stream again and again; try later.", Retryable: true}
-		return err, cuts >= maxCuts
+		return cuts >= maxCuts, err
 	}
 	var refused *Error
 	if !errors.As(err, &refused) || !refused.Retryable {
-		return err, true
+		return true, err
 	}
-	return err, cuts >= maxCuts || refused.Code == CodeUnreachable && !reached
+	return cuts >= maxCuts || refused.Code == CodeUnreachable && !reached, err
 }
 
 func resume(err error, after string) string {
