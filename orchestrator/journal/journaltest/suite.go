@@ -46,7 +46,7 @@ type Open func(t *testing.T, clock func() int64) Journal
 // bench is one test's journal and clock.
 type bench struct {
 	t     *testing.T
-	ctx   context.Context //nolint:containedctx // of one test
+	ctx   context.Context
 	clock *atomic.Int64
 	Journal
 }
