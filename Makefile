@@ -2,7 +2,7 @@
 GO ?= go
 SOURCES = agents cmd deploy graph migrations orchestrator $(wildcard *.go)
 
-.PHONY: help check gen test test-services lint vuln bench demo
+.PHONY: help check gen test test-services lint bench demo
 
 help: ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
