@@ -169,15 +169,16 @@ func (s *Store) tell(committed []Committed) {
 }
 
 func (s *Store) transact(ctx context.Context, batch []*item) (answers []error, committed []Committed, err error) {
-	n, met := s.n, fresh{}
+	n := s.n
 	err = s.write.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, outer bun.Tx) error {
 		tx := hotTx{outer.Tx, s.hot}
 		nowMs, err := s.now(ctx, tx)
 		if err != nil {
 			return err
 		}
+		shared := &shared{keys: fresh{}, gates: map[string]string{}}
 		for _, it := range batch {
-			w := writing{store: s, tx: tx, nowMs: nowMs, write: &it.write, met: met}
+			w := writing{store: s, tx: tx, nowMs: nowMs, write: &it.write, shared: shared}
 			refusal, err := w.admit(ctx)
 			if err != nil {
 				return err
@@ -192,7 +193,7 @@ func (s *Store) transact(ctx context.Context, batch []*item) (answers []error, c
 			committed = append(committed, Committed{Writer: s.id, N: n, Outside: it.write.Epoch == 0, Head: it.write.Head,
 				Records: it.write.Records, Entries: it.write.Entries, Inbox: it.write.Inbox})
 		}
-		return nil
+		return shared.flush(ctx, tx)
 	})
 	s.hot.prepare(ctx, s.write.DB)
 	if err != nil {
@@ -208,7 +209,16 @@ type writing struct {
 	tx    hotTx
 	nowMs int64
 	write *engine.Write
-	met   fresh
+	*shared
+}
+
+// shared is what the writes of one transaction have in common: what they read
+// already, and the rows that nothing in the transaction reads again.
+type shared struct {
+	keys     fresh
+	gates    map[string]string // under a lock until the end
+	records  [][]any
+	payloads [][]any
 }
 
 // admit checks everything that the write depends on before any row of it is
@@ -276,10 +286,7 @@ func (w *writing) guards(ctx context.Context) (error, error) {
 		if guard.Gate == "" {
 			continue
 		}
-		if err := w.lockGate(ctx, "pg_advisory_xact_lock_shared", guard.Gate); err != nil {
-			return nil, err
-		}
-		value, err := gate(ctx, w.tx, guard.Gate)
+		value, err := w.gate(ctx, guard.Gate)
 		if err != nil {
 			return nil, err
 		}
@@ -288,6 +295,21 @@ func (w *writing) guards(ctx context.Context) (error, error) {
 		}
 	}
 	return nil, nil
+}
+
+// gate reads a gate under a shared lock, once in the transaction.
+func (w *writing) gate(ctx context.Context, name string) (string, error) {
+	if value, known := w.gates[name]; known {
+		return value, nil
+	}
+	if err := w.lockGate(ctx, "pg_advisory_xact_lock_shared", name); err != nil {
+		return "", err
+	}
+	value, err := gate(ctx, w.tx, name)
+	if err == nil {
+		w.gates[name] = value
+	}
+	return value, err
 }
 
 func (w *writing) lockGate(ctx context.Context, function, name string) error {

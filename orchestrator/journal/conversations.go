@@ -49,7 +49,7 @@ func (s *Store) CreateConversation(ctx context.Context, c Conversation, title en
 		if err := remember(ctx, tx, receipt); err != nil {
 			return err
 		}
-		if err := s.storePayload(ctx, tx, fresh{}, title); err != nil {
+		if err := s.storePayload(ctx, tx, title); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO conversations (id, organisation, title, created_by, created_ms, participants) VALUES (?, ?, ?, ?, ?, ?)",
@@ -68,7 +68,7 @@ func (s *Store) Say(ctx context.Context, entry engine.Entry, text engine.Payload
 		if entry.AtMs, err = s.now(ctx, tx); err != nil {
 			return err
 		}
-		if err := s.storePayload(ctx, tx, fresh{}, text); err != nil {
+		if err := s.storePayload(ctx, tx, text); err != nil {
 			return err
 		}
 		return appendEntry(ctx, tx, &entry)

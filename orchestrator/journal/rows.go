@@ -3,9 +3,38 @@ package journal
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"gantry.dev/orchestrator/engine"
 )
+
+// flush inserts the rows that were kept for the end, many in one statement.
+func (s *shared) flush(ctx context.Context, tx hotTx) error {
+	if err := insert(ctx, tx, "INSERT INTO journal (run, seq, kind, version, at_ms, body, prev, digest, writer, n) VALUES ", s.records); err != nil {
+		return err
+	}
+	return insert(ctx, tx, "INSERT INTO payloads (id, run, subject, text, sealed) VALUES ", s.payloads)
+}
+
+// insert sends rows in a few sizes, so that few statements are prepared.
+func insert(ctx context.Context, tx hotTx, into string, rows [][]any) error {
+	for len(rows) > 0 {
+		size := 1
+		for _, several := range []int{64, 16, 4} {
+			if len(rows) >= several {
+				size = several
+				break
+			}
+		}
+		row := "(?" + strings.Repeat(", ?", len(rows[0])-1) + ")"
+		if _, err := tx.ExecContext(ctx, into+row+strings.Repeat(", "+row, size-1), slices.Concat(rows[:size]...)...); err != nil {
+			return err
+		}
+		rows = rows[size:]
+	}
+	return nil
+}
 
 // record writes every row of the write and returns the writer's new number.
 func (w *writing) record(ctx context.Context, n uint64) (uint64, error) {
@@ -14,10 +43,7 @@ func (w *writing) record(ctx context.Context, n uint64) (uint64, error) {
 	}
 	for _, r := range w.write.Records {
 		n++
-		if _, err := w.tx.ExecContext(ctx, `INSERT INTO journal (run, seq, kind, version, at_ms, body, prev, digest, writer, n)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, r.Run, r.Seq, string(r.Kind), r.Version, r.AtMs, r.Body, r.Prev, r.Digest, w.store.id, n); err != nil {
-			return n, err
-		}
+		w.records = append(w.records, []any{r.Run, r.Seq, string(r.Kind), r.Version, r.AtMs, r.Body, r.Prev, r.Digest, w.store.id, n})
 	}
 	for _, write := range []func(context.Context) error{w.writePayloads, w.writeReceipt, w.writeGates, w.writeBudgets, w.writeInbox, w.writeEntries} {
 		if err := write(ctx); err != nil {
@@ -50,24 +76,30 @@ func (w *writing) writeHead(ctx context.Context) error {
 
 func (w *writing) writePayloads(ctx context.Context) error {
 	for _, p := range w.write.Payloads {
-		if err := w.store.storePayload(ctx, w.tx, w.met, p); err != nil {
+		row, err := w.store.payloadRow(ctx, w.tx, w.keys, p)
+		if err != nil {
 			return err
 		}
+		w.payloads = append(w.payloads, row)
 	}
 	return nil
 }
 
-func (s *Store) storePayload(ctx context.Context, db querier, met fresh, p engine.Payload) error {
+func (s *Store) payloadRow(ctx context.Context, db querier, met fresh, p engine.Payload) ([]any, error) {
 	sealed, err := s.vault.seal(ctx, db, met, p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	text, err := json.Marshal(p.Text)
+	return []any{p.Text.ID, p.Run, p.Text.Subject, string(text), sealed}, err
+}
+
+func (s *Store) storePayload(ctx context.Context, db querier, p engine.Payload) error {
+	row, err := s.payloadRow(ctx, db, fresh{}, p)
 	if err != nil {
 		return err
 	}
-	_, err = db.ExecContext(ctx, "INSERT INTO payloads (id, run, subject, text, sealed) VALUES (?, ?, ?, ?, ?)",
-		p.Text.ID, p.Run, p.Text.Subject, string(text), sealed)
+	_, err = db.ExecContext(ctx, "INSERT INTO payloads (id, run, subject, text, sealed) VALUES (?, ?, ?, ?, ?)", row...)
 	return err
 }
 
@@ -86,6 +118,7 @@ func (w *writing) writeGates(ctx context.Context) error {
 		if err := setGate(ctx, w.tx, change); err != nil {
 			return err
 		}
+		w.gates[change.Gate] = change.Value
 	}
 	return nil
 }
