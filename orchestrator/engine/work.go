@@ -45,13 +45,15 @@ type Worker struct {
 	config WorkerConfig
 	bell   *Mailbox
 
-	mu    sync.Mutex
-	owned map[string]*actor
+	left   *Mailbox // rings when an owner is done
+	mu     sync.Mutex
+	owned  map[string]*actor
+	owners int // that are not done, also those that were replaced
 }
 
 // NewWorker returns a worker that does nothing until Work is called.
 func NewWorker(config WorkerConfig) *Worker {
-	return &Worker{config: config.withDefaults(), bell: NewMailbox(), owned: map[string]*actor{}}
+	return &Worker{config: config.withDefaults(), bell: NewMailbox(), left: NewMailbox(), owned: map[string]*actor{}}
 }
 
 // Ring tells the worker that a run moved on or became due. It may be called
@@ -78,7 +80,6 @@ func (w *Worker) Rouse(runID string) bool {
 // claims nothing more, lets no new effect begin, waits for what is in flight,
 // for model requests no longer than DrainMs, and gives its leases back.
 func (w *Worker) Work(ctx context.Context) error {
-	var leases sync.WaitGroup
 	for ctx.Err() == nil {
 		w.bell.drain()
 		claimed, err := w.claim(ctx)
@@ -86,9 +87,8 @@ func (w *Worker) Work(ctx context.Context) error {
 			w.config.Log.Warn("claiming failed", "worker", w.config.Name, "error", err)
 		}
 		for _, owner := range claimed {
-			leases.Add(1)
 			w.config.World.Go(func() {
-				defer leases.Done()
+				defer w.leave()
 				w.advance(ctx, owner)
 			})
 		}
@@ -96,8 +96,25 @@ func (w *Worker) Work(ctx context.Context) error {
 			w.config.World.Wait(ctx, w.bell, w.config.World.NowMs()+w.config.PollMs)
 		}
 	}
-	leases.Wait()
+	for !w.idle() {
+		w.config.World.Wait(context.WithoutCancel(ctx), w.left, w.config.World.NowMs()+w.config.PollMs)
+	}
 	return nil
+}
+
+// idle reports whether every owner is done.
+func (w *Worker) idle() bool {
+	w.left.drain()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.owners == 0
+}
+
+func (w *Worker) leave() {
+	w.mu.Lock()
+	w.owners--
+	w.mu.Unlock()
+	w.left.Wake()
 }
 
 func (w *Worker) free() int {
@@ -129,6 +146,7 @@ func (w *Worker) own(lease Lease) *actor {
 	defer w.mu.Unlock()
 	owner := newActor(w.config, lease)
 	w.owned[lease.Run] = owner
+	w.owners++
 	return owner
 }
 
