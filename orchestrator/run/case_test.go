@@ -316,6 +316,31 @@ func TestFault_A5_ALostAttemptIsUncertainAndRepeatedWithTheSameKeyOnlyWhereThatI
 	require.Len(t, w.s.Call(1).Late, 1, "the first attempt's late word is kept")
 }
 
+func TestFault_A5_ARepeatThatCameToNothingDoesNotSayThatTheFirstAttemptDid(t *testing.T) {
+	w := begin(t)
+	w.turn("held")
+	w.do(w.decide("ap-held-1-0", true))
+	for intent := 1; intent <= w.s.Limits.CallAttempts; intent++ {
+		w.do(run.BeginCall{Epoch: 1, Call: 1, Key: "k", Inputs: run.CallInputs{Arguments: []byte("{}")}})
+		report := run.ReportCall{Call: 1, Intent: intent, Outcome: run.OutcomeFailed, Code: "UNREACHABLE"}
+		if intent == 1 {
+			report.Outcome = run.OutcomeUnknown
+		}
+		w.do(report)
+	}
+	require.Equal(t, run.CallUncertainOpen, w.s.Call(1).Phase)
+	require.True(t, w.s.Call(1).AskPerson, "after as many attempts as allowed a person finds out")
+
+	w = begin(t)
+	w.turn("held")
+	w.do(w.decide("ap-held-1-0", true))
+	w.do(run.BeginCall{Epoch: 1, Call: 1, Key: "k", Inputs: run.CallInputs{Arguments: []byte("{}")}})
+	w.do(run.Recover{Epoch: 2})
+	w.do(run.BeginCall{Epoch: 2, Call: 1, Key: "k", Inputs: run.CallInputs{Arguments: []byte("{}")}})
+	w.do(run.ReportCall{Call: 1, Intent: 2, Outcome: run.OutcomeFailed})
+	require.Equal(t, run.OutcomeFailed, w.s.Call(1).Outcome, "the tool that keeps the key says so itself")
+}
+
 func TestAFlippedRecordBreaksTheChain(t *testing.T) {
 	w := begin(t)
 	record, err := run.Encode("r1", w.last, 1, run.CancelAccepted{By: run.Identity{Principal: "ada"}})

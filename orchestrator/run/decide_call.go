@@ -144,6 +144,9 @@ func (d *decider) reportCall(c ReportCall) *Refusal {
 	if d.s.Ended != nil || !current {
 		return d.late(call, c)
 	}
+	if c.Outcome == OutcomeFailed && !call.provesAbsence(c) {
+		c.Outcome = OutcomeUnknown
+	}
 	if c.Outcome == OutcomeUnknown {
 		if call.Phase != CallInFlight {
 			return refuse("STALE", "The attempt is known to be uncertain.")
@@ -156,6 +159,13 @@ func (d *decider) reportCall(c ReportCall) *Refusal {
 	d.settle(d.ending())
 	d.noteProgress(call, c)
 	return nil
+}
+
+// provesAbsence reports whether a failed attempt says that the call was not
+// done. Where one was repeated with its key, a code only says that this attempt
+// came to nothing; the tool's own answer, which has none, speaks of them all.
+func (c *Call) provesAbsence(report ReportCall) bool {
+	return report.Code == "" || report.Intent == 1 || c.Class.OrWorst() != policy.Keyed
 }
 
 // late keeps an outcome that came too late to count, once for each attempt.
