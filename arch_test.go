@@ -33,6 +33,7 @@ var layers = map[string][]string{
 	"orchestrator/invariant":           {"orchestrator/engine", "orchestrator/journal", "orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
 	"orchestrator/journal":             {"migrations", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/journal/journaltest": {"orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"orchestrator/simulate":            {"orchestrator/engine", "orchestrator/journal/journaltest", "orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
 	"orchestrator/bus":                 {"orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/bus/bustest":         {"orchestrator/bus", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"agents":                           {"agents/manifest", "agents/tool", "orchestrator/canon", "orchestrator/policy", "orchestrator/run"},

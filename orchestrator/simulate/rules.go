@@ -1,0 +1,107 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+const (
+	organisation = "acme"
+	account      = "department:acme/d"
+	turnCost     = 4 // at most, tokens and micro-dollars
+	callCost     = 2
+)
+
+var classes = map[string]policy.EffectClass{"read": policy.ClassRead, "keyed": policy.Keyed, "checkable": policy.Checkable,
+	"opaque": policy.Opaque, "held": policy.Keyed, "held.opaque": policy.Opaque, "pair": policy.Checkable, "ask": policy.ClassRead}
+
+// rules are one configuration of the organisation. One of its people owns the
+// held tools, and the calls of "pair" need a second one.
+type rules struct{ config, policies, tools int }
+
+var _ run.Rules = rules{}
+
+// Revision is the digest of the configuration.
+func (r rules) Revision() string { return fmt.Sprint("c", r.config) }
+
+// PolicyRevision is the digest of the policies.
+func (r rules) PolicyRevision() string { return fmt.Sprint("p", r.policies) }
+
+// Judge holds what is to be held and permits the rest.
+func (r rules) Judge(q policy.Request) policy.Verdict {
+	verdict := policy.Verdict{Answer: policy.Permit, Revision: r.PolicyRevision()}
+	if held := strings.HasPrefix(q.Tool.Name, "held"); held || q.Tool.Name == "pair" {
+		verdict.Answer, verdict.Quorum = policy.Hold, 1
+		verdict.Approvers = []policy.Approver{{Principal: "olga", Why: "tool owner"}}
+		if !held {
+			verdict.Quorum = 2
+			verdict.Approvers = append(verdict.Approvers, policy.Approver{Principal: "petra", Why: "second person"})
+		}
+	}
+	return verdict
+}
+
+// Tool returns what the registry says of a tool. One tool changes with the
+// revision of the tools.
+func (r rules) Tool(name string) (policy.ToolFacts, bool) {
+	class, known := classes[name]
+	facts := policy.ToolFacts{Name: name, Revision: "t0", Owner: "olga", Impact: policy.Reversible, Class: class}
+	if class == policy.ClassRead {
+		facts.Impact = policy.ImpactRead
+	}
+	if name == "held.opaque" {
+		facts.Revision = fmt.Sprint("t", r.tools)
+	}
+	return facts, known
+}
+
+// Ceiling is what every run starts with, and more.
+func (r rules) Ceiling(string, string) policy.Authority { return authority(1 << 40) }
+
+// Entitled names people by id, and never who asked.
+func (r rules) Entitled(approvers []policy.Approver, who policy.Principal, chain []string) error {
+	named := func(a policy.Approver) bool { return a.Principal == who.ID }
+	if who.ID == chain[0] || !slices.ContainsFunc(approvers, named) {
+		return fmt.Errorf("%s may not", who.ID)
+	}
+	return nil
+}
+
+func authority(money int64) policy.Authority {
+	tools := map[string]policy.ToolGrant{}
+	for name := range classes {
+		tools[name] = policy.ToolGrant{Revision: "t0", Impact: policy.Reversible, Calls: 100}
+	}
+	return policy.Authority{Tools: tools, MicroUSD: money, Tokens: money, DeadlineMs: 1 << 50, Turns: 1 << 20, CallsAtOnce: 8, Stage: policy.Automate}
+}
+
+func (s *simulation) rulesNow(context.Context, string) (run.Rules, error) { return s.rules, nil }
+
+// reconfigure puts another configuration in force, now and then.
+func (s *simulation) reconfigure() {
+	if s.calm {
+		return
+	}
+	s.at(s.nowMs+s.between(1, 2_000), s.reconfigure)
+	if !s.hit(s.plan.change) {
+		return
+	}
+	s.faults++
+	s.rules.config++
+	switch s.IntN(4) {
+	case 0:
+		s.rules.tools++
+	case 1, 2:
+		s.rules.policies++
+	}
+	_ = s.store.SetGate(context.Background(), run.GateChange{Gate: run.ConfigGate(organisation), Value: s.rules.Revision()}) // memory never fails
+}
+
+func person(id string) policy.Principal {
+	return policy.Principal{ID: id, Kind: policy.Person, Organisation: organisation}
+}
