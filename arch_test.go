@@ -70,6 +70,7 @@ var homes = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema": {"agents/tool"},
 	"github.com/gowebpki/jcs":               {"orchestrator/canon"},
 	"github.com/golang-jwt/jwt":             {"graph"},
+	"github.com/coder/websocket":            {"graph"},
 	"github.com/pressly/goose":              {"orchestrator/journal"},
 	"github.com/knadh/koanf":                {"cmd/gantry/cli"},
 }

@@ -59,7 +59,7 @@ func overLimit(limit string, value, allowed int) *fault {
 
 // resync tells a reader that was too slow where to go on.
 func resync(cursor string) *fault {
-	return &fault{code: codeResync, message: "You were too slow for the stream; subscribe again from the cursor.",
+	return &fault{code: codeResync, message: "The stream was cut: its reader was too slow, or the server stops. Subscribe again from the cursor.",
 		extra: map[string]any{"cursor": cursor, "retryable": true}}
 }
 

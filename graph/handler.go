@@ -37,6 +37,7 @@ type Config struct {
 	Verifier      *Verifier
 	Limits        Limits
 	Connections   ConnectionLimits
+	Origins       []string      // other origins whose pages may ask, for example "https://app.example.org"
 	Introspection bool          // everybody may read the schema, for development
 	NewID         func() string // fresh ids for commands and steers
 	Clock         func() time.Time
@@ -95,6 +96,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
+	if h.admitOrigin(w, r) {
+		return
+	}
 	if r.Header.Get("Upgrade") != "" {
 		h.upgrade(w, r)
 		return

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"sync"
 
@@ -120,6 +121,9 @@ func stream[A, B any](ctx context.Context, w *watch, source <-chan A, show func(
 	return out
 }
 
+// errUnchanged says that there is nothing new to show.
+var errUnchanged = errors.New("nothing changed")
+
 func pump[A, B any](ctx context.Context, w *watch, source <-chan A, out chan<- B, show func(A) (B, error)) error {
 	for {
 		select {
@@ -133,6 +137,9 @@ func pump[A, B any](ctx context.Context, w *watch, source <-chan A, out chan<- B
 				return err
 			}
 			shown, err := show(item)
+			if errors.Is(err, errUnchanged) {
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -249,8 +256,14 @@ func (r subscriptions) InboxChanged(ctx context.Context) (<-chan []*generated.In
 		defer close(source)
 		merge(ctx, first, changes, source)
 	})
+	var told []*generated.InboxItem
 	return stream(ctx, w, source, func(struct{}) ([]*generated.InboxItem, error) {
-		return r.inbox(ctx, w.caller)
+		items, err := r.inbox(ctx, w.caller)
+		if err == nil && told != nil && reflect.DeepEqual(items, told) {
+			return nil, errUnchanged
+		}
+		told = items
+		return items, err
 	}, func() error { return resync("") }), nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/handler/transport"
+	"github.com/coder/websocket"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"golang.org/x/time/rate"
 )
@@ -132,7 +133,7 @@ func (c *connection) end() {
 func (h *Handler) websocket() transport.Websocket {
 	limit := int64(h.config.Limits.BodyBytes)
 	return transport.Websocket{
-		Implementation:   sockets{wait: h.config.Connections.WriteWait},
+		Implementation:   sockets{wait: h.config.Connections.WriteWait, origins: h.config.Origins},
 		InitTimeout:      h.config.Connections.InitWait,
 		InitFunc:         h.initialise,
 		CloseFunc:        h.closed,
@@ -182,12 +183,16 @@ func (h *Handler) closed(ctx context.Context, _ int) {
 
 // sockets accepts websockets whose writes do not wait for ever and which say
 // why they are closed.
-type sockets struct{ wait time.Duration }
+type sockets struct {
+	wait    time.Duration
+	origins []string // other origins whose pages may connect
+}
 
 // Accept upgrades a request.
 func (s sockets) Accept(w http.ResponseWriter, r *http.Request, options transport.WebsocketAcceptOptions) (transport.WebsocketConn, error) {
 	options.Subprotocols = []string{subprotocol}
-	conn, err := transport.CoderWebsocketImplementation{}.Accept(w, r, options)
+	accept := transport.CoderWebsocketImplementation{AcceptOptions: websocket.AcceptOptions{OriginPatterns: s.origins}}
+	conn, err := accept.Accept(w, r, options)
 	if err != nil {
 		return nil, err
 	}

@@ -66,6 +66,22 @@ func TestCase_04_OneOfManyApprovalsWins(t *testing.T) {
 	}
 }
 
+func TestCase_04_WhoComesAfterTheEndHearsWhoDecided(t *testing.T) {
+	within(t, func(t *testing.T, b *bench) {
+		b.work("w1")
+		r := b.start("r1", []string{"held"})
+		r.waits()
+		late := r.decision("approver-1", true)
+		r.do(r.decision("olga", true))
+		r.ends(run.StatusCompleted)
+		err := r.submit(late)
+		require.Equal(t, "ALREADY_DECIDED", r.code(err))
+		require.ErrorContains(t, err, "decided by olga")
+		late.By.Principal, late.Person = "ada", person("ada")
+		require.Equal(t, "NOT_FOUND", r.code(r.submit(late)), "only whom it concerns")
+	})
+}
+
 func TestCase_08_ApprovingWhatNoLongerHoldsIsToldAndNotRemembered(t *testing.T) {
 	within(t, func(t *testing.T, b *bench) {
 		b.work("w1")

@@ -85,6 +85,9 @@ func (d *decider) decide(command Command) *Refusal {
 	if c, finding := command.(ResolveUncertain); finding {
 		return d.resolveUncertain(c)
 	}
+	if c, late := command.(DecideApproval); late && d.s.Ended != nil && d.s.Cancel == nil {
+		return d.decideAfterEnd(c)
+	}
 	if d.s.Ended != nil {
 		return refuse("RUN_ENDED", "The run has ended as "+string(d.s.Status)+"; start a new one.")
 	}

@@ -45,6 +45,16 @@ func (d *decider) decideApproval(c DecideApproval) *Refusal {
 	return nil
 }
 
+// decideAfterEnd tells a late decider what became of the approval, as before
+// the end.
+func (d *decider) decideAfterEnd(c DecideApproval) *Refusal {
+	approval := d.s.Approval(c.Approval)
+	if approval == nil || d.env.Rules.Entitled(approval.Approvers, c.Person, d.s.Started.Chain) != nil {
+		return refuse("NOT_FOUND", "There is no such approval.")
+	}
+	return d.decided(approval)
+}
+
 // grants are the people who agreed so far.
 func (a *Approval) grants() []policy.Principal {
 	var people []policy.Principal

@@ -27,6 +27,7 @@ type settings struct {
 	Database string            `koanf:"database"`
 	Bus      string            `koanf:"bus"`
 	Listen   string            `koanf:"listen"`
+	Origins  []string          `koanf:"origins"`
 	Issuer   string            `koanf:"issuer"`
 	Files    string            `koanf:"files"`
 	Worker   string            `koanf:"worker"`
@@ -50,6 +51,7 @@ func settingFlags(command *cobra.Command, listen string) {
 	flags.String("database", "", "sqlite:PATH or postgres://…; by default a SQLite file in the folder")
 	flags.String("bus", "", "nats://… to tell other processes; by default inside this one")
 	flags.String("listen", listen, "host:port of the GraphQL interface; empty for none")
+	flags.StringSlice("origins", nil, "other origins whose pages may use the interface, for example https://app.example.org")
 	flags.String("issuer", "gantry", "issuer of bearer tokens")
 	flags.String("files", "", "root of the built-in file tools; by default there are none")
 	flags.String("worker", "", "names this process in leases; by default made up")
@@ -100,7 +102,7 @@ func readSettings(command *cobra.Command) (settings, error) {
 	k.Delete(configFlag)
 	var s settings
 	decoder := &mapstructure.DecoderConfig{Result: &s, ErrorUnused: true, WeaklyTypedInput: true,
-		DecodeHook: mapstructure.StringToTimeDurationHookFunc()}
+		DecodeHook: mapstructure.ComposeDecodeHookFunc(mapstructure.StringToTimeDurationHookFunc(), mapstructure.StringToSliceHookFunc(","))}
 	if err := k.UnmarshalWithConf("", &s, koanf.UnmarshalConf{DecoderConfig: decoder}); err != nil {
 		return settings{}, fmt.Errorf("settings: %w", err)
 	}
@@ -112,7 +114,7 @@ func readSettings(command *cobra.Command) (settings, error) {
 
 // config makes a process of the settings.
 func (s settings) config(log *slog.Logger) wire.Config {
-	return wire.Config{Folder: s.Folder, Database: s.Database, Bus: s.Bus, Listen: s.Listen, Issuer: s.Issuer, Files: s.Files,
+	return wire.Config{Folder: s.Folder, Database: s.Database, Bus: s.Bus, Listen: s.Listen, Origins: s.Origins, Issuer: s.Issuer, Files: s.Files,
 		Worker: s.Worker, Lease: s.Lease, Poll: s.Poll, Drain: s.Drain, Secrets: s.Secrets, Log: log}
 }
 

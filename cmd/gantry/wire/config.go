@@ -18,6 +18,7 @@ type Config struct {
 	Bus       string            // "nats://…"; empty: inside this process
 	Namespace string            // of the bus, where installations share a broker; empty: "gantry"
 	Listen    string            // "host:port" of the GraphQL interface; empty: none
+	Origins   []string          // other origins whose pages may use the interface
 	Issuer    string            // of bearer tokens; empty: "gantry"
 	Files     string            // root of the built-in file tools; empty: none
 	Work      bool              // advance runs
