@@ -44,8 +44,8 @@ var errAbsentFile = errors.New("no such file")
 
 // NewFiles returns files.list, files.read and files.search over a folder. Owner
 // (a principal id) and contact answer for them. A file that the subject of an
-// invocation may not see is absent to it. A result carries the markings of the
-// files that are in it.
+// invocation may not see is absent to it. A result carries the markings of what
+// it tells about: of all that was looked at, found or not.
 func NewFiles(root *os.Root, rules []FolderRule, owner, contact string) ([]Tool, error) {
 	f := &folder{root: root}
 	for _, rule := range rules {
@@ -96,7 +96,8 @@ type fileArguments struct {
 // Definition returns the contract.
 func (t *fileTool) Definition() Definition { return t.definition }
 
-// Invoke reads. Absent and forbidden files give the same failed result.
+// Invoke reads. To who may not see a file it is absent. That a file is absent
+// where the subject could see it is news from there, and marked so.
 func (t *fileTool) Invoke(ctx context.Context, invocation Invocation) (Result, error) {
 	var arguments fileArguments
 	if err := json.Unmarshal(invocation.Arguments, &arguments); err != nil {
@@ -104,7 +105,7 @@ func (t *fileTool) Invoke(ctx context.Context, invocation Invocation) (Result, e
 	}
 	output, marking, err := t.perform(ctx, invocation.Subject, arguments)
 	if errors.Is(err, errAbsentFile) {
-		return failed(codeNotFound, "there is no such file or folder", Result{}), nil
+		return failed(codeNotFound, "there is no such file or folder", Result{Marking: marking}), nil
 	}
 	if err != nil {
 		return Result{}, &Failure{Code: FailedError, Detail: "the folder could not be read"}
@@ -116,8 +117,21 @@ func (t *fileTool) Invoke(ctx context.Context, invocation Invocation) (Result, e
 	return Result{Content: content, MediaType: MediaJSON, Size: int64(len(content)), Marking: marking}, nil
 }
 
+// absence returns the marking of the answer that nothing is at a path. Who may
+// not see what is there gets that answer always: it tells nothing.
+func (f *folder) absence(subject policy.Principal, name string) policy.Marking {
+	marking, sees := f.marking(subject, name)
+	if !sees {
+		return policy.Marking{}
+	}
+	return marking
+}
+
 // marking returns the marking of a path, if it is served to the subject.
 func (f *folder) marking(subject policy.Principal, name string) (policy.Marking, bool) {
+	if !fs.ValidPath(name) {
+		return policy.Marking{}, false
+	}
 	for part := range strings.SplitSeq(name, "/") {
 		if strings.HasPrefix(part, ".") && name != "." {
 			return policy.Marking{}, false
@@ -238,15 +252,16 @@ type listing struct {
 func (f *folder) list(_ context.Context, subject policy.Principal, arguments fileArguments) (any, policy.Marking, error) {
 	entries, err := f.entries(subject, arguments.Path)
 	if err != nil {
-		return nil, policy.Marking{}, err
+		return nil, f.absence(subject, orRoot(arguments.Path)), err
 	}
 	out := listing{Entries: entries[:min(len(entries), maxEntries)], Cut: len(entries) > maxEntries}
 	if out.Entries == nil {
 		out.Entries = []fileEntry{}
 	}
-	// The empty listing of a folder still tells about the folder.
+	// The empty listing of a folder still tells about the folder, and a cut one
+	// of what is not shown.
 	marking, _ := f.marking(subject, orRoot(arguments.Path))
-	for _, entry := range out.Entries {
+	for _, entry := range entries {
 		of, _ := f.marking(subject, entry.Path)
 		marking = marking.Join(of)
 	}
@@ -275,11 +290,11 @@ func (f *folder) read(_ context.Context, subject policy.Principal, arguments fil
 	}
 	file, stat, err := f.open(arguments.Path)
 	if err != nil {
-		return nil, policy.Marking{}, err
+		return nil, marking, err
 	}
 	defer func() { _ = file.Close() }()
 	if stat.IsDir() {
-		return nil, policy.Marking{}, errAbsentFile
+		return nil, marking, errAbsentFile
 	}
 	out := reading{Path: arguments.Path, Size: stat.Size()}
 	limit := arguments.Limit

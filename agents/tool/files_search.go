@@ -40,13 +40,15 @@ type matches struct {
 }
 
 // search ranks lines by how many different words of the query begin a word in
-// them.
+// them. Its result tells of every file that was searched, also where none of
+// its lines is shown, and carries the markings of all of them.
 func (f *folder) search(ctx context.Context, subject policy.Principal, arguments fileArguments) (any, policy.Marking, error) {
 	words := wordsOf(arguments.Query)
 	slices.Sort(words)
-	s := &searcher{folder: f, subject: subject, words: slices.Compact(words)}
+	marking := f.absence(subject, orRoot(arguments.Path))
+	s := &searcher{folder: f, subject: subject, words: slices.Compact(words), marking: marking}
 	if err := s.walk(ctx, arguments.Path, 0); err != nil {
-		return nil, policy.Marking{}, err
+		return nil, marking, err
 	}
 	slices.SortFunc(s.found, func(a, b match) int {
 		return cmp.Or(cmp.Compare(b.words, a.words), strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line))
@@ -59,12 +61,7 @@ func (f *folder) search(ctx context.Context, subject policy.Principal, arguments
 	if out.Matches == nil {
 		out.Matches = []match{}
 	}
-	var marking policy.Marking
-	for _, m := range out.Matches {
-		of, _ := f.marking(subject, m.Path)
-		marking = marking.Join(of)
-	}
-	return out, marking, nil
+	return out, s.marking, nil
 }
 
 type searcher struct {
@@ -75,6 +72,7 @@ type searcher struct {
 	files   int
 	bytes   int64
 	cut     bool
+	marking policy.Marking // of everything that was looked at
 }
 
 func (s *searcher) walk(ctx context.Context, name string, depth int) error {
@@ -86,6 +84,8 @@ func (s *searcher) walk(ctx context.Context, name string, depth int) error {
 		return err
 	}
 	for _, entry := range entries {
+		of, _ := s.folder.marking(s.subject, entry.Path)
+		s.marking = s.marking.Join(of)
 		switch {
 		case entry.Kind == "file":
 			s.file(entry)

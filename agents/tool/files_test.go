@@ -144,6 +144,38 @@ func TestFilesForbiddenLooksLikeAbsent(t *testing.T) {
 	require.NotContains(t, string(call(t, box, hrPerson, "files.list", arguments{"path": "public"}).Content), "alias")
 }
 
+// What is absent where the subject could see it is news from that place.
+func TestFilesAbsenceCarriesTheFoldersMarking(t *testing.T) {
+	_, box := office(t)
+	hr := policy.Marking{Labels: policy.NewLabels("hr")}
+	for name, input := range map[string]arguments{
+		"files.read": {"path": "hr/dismissed-ada.md"}, "files.list": {"path": "hr/dismissed"}, "files.search": {"path": "hr/dismissed", "query": "ada"},
+	} {
+		result := call(t, box, hrPerson, name, input)
+		require.True(t, result.Failed, name)
+		require.Equal(t, hr, result.Marking, name)
+		result = call(t, box, everyone, name, input)
+		require.True(t, result.Failed, name)
+		require.Equal(t, policy.Marking{}, result.Marking, "%s: who is not cleared is told nothing", name)
+	}
+	require.Equal(t, hr, call(t, box, hrPerson, "files.read", arguments{"path": "hr"}).Marking, "a folder is no file")
+}
+
+// A search tells of every file that it read, also of those without a match.
+func TestFilesSearchCarriesTheMarkingOfAllThatWasSearched(t *testing.T) {
+	dir, box := office(t)
+	hr := policy.Marking{Labels: policy.NewLabels("hr")}
+	result := call(t, box, hrPerson, "files.search", arguments{"path": "hr", "query": "dismissed"})
+	require.JSONEq(t, `{"matches":[]}`, string(result.Content))
+	require.Equal(t, hr, result.Marking, "nothing found is news")
+	result = call(t, box, hrPerson, "files.search", arguments{"query": "approval", "limit": 1})
+	require.NotContains(t, string(result.Content), "hr/")
+	require.Equal(t, policy.Marking{Labels: policy.NewLabels("hr"), Integrity: policy.Untrusted}, result.Marking)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "hr", "empty"), 0o755))
+	require.Equal(t, hr, call(t, box, hrPerson, "files.search", arguments{"path": "hr/empty", "query": "x"}).Marking)
+	require.Equal(t, policy.Marking{}, call(t, box, everyone, "files.search", arguments{"path": "public", "query": "x"}).Marking)
+}
+
 func TestFilesReadInParts(t *testing.T) {
 	dir, box := office(t)
 	text := strings.Repeat("äö€😀x", 1000)
@@ -191,7 +223,7 @@ func TestFilesSearchRanksByDistinctWords(t *testing.T) {
 
 	result = call(t, box, hrPerson, "files.search", arguments{"query": "salaries"})
 	require.Contains(t, string(result.Content), "hr/salaries.md")
-	require.Equal(t, policy.Marking{Labels: policy.NewLabels("hr")}, result.Marking)
+	require.Equal(t, policy.Marking{Labels: policy.NewLabels("hr"), Integrity: policy.Untrusted}, result.Marking, "of all that was searched")
 
 	require.JSONEq(t, `{"matches":[]}`, string(call(t, box, everyone, "files.search", arguments{"query": "salaries"}).Content))
 	require.JSONEq(t, `{"matches":[]}`, string(call(t, box, everyone, "files.search", arguments{"query": "!?"}).Content))
