@@ -52,7 +52,7 @@ func TestSQLiteBelongsToOneProcess(t *testing.T) {
 	dsn := "sqlite:" + filepath.Join(t.TempDir(), "gantry.db")
 	open(t, journal.Config{DSN: dsn})
 	_, err := journal.Open(t.Context(), journal.Config{DSN: dsn, MasterKey: masterKey})
-	require.ErrorContains(t, err, "in use")
+	require.ErrorIs(t, err, journal.ErrInUse)
 }
 
 func TestTextsAreSealedOnDisk(t *testing.T) {

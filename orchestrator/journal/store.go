@@ -73,8 +73,12 @@ var (
 	_ engine.Claims  = (*Store)(nil)
 )
 
+// ErrInUse is returned where another process has the SQLite file open.
+var ErrInUse = errors.New("in use by another process")
+
 // Open opens the store, migrates it and starts its writer. A SQLite file
 // belongs to one process at a time; its leases are free after a restart.
+// Errors: ErrInUse.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	vault, err := newVault(config.MasterKey)
 	if err != nil {
@@ -138,7 +142,7 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	}
 	file, err := lockFile(path + ".lock")
 	if err != nil {
-		return fmt.Errorf("store %s is in use by another process: %w", filepath.Base(path), err)
+		return fmt.Errorf("store %s: %w", filepath.Base(path), err)
 	}
 	s.lock = file
 	const pragmas = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)"
