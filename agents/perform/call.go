@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gantry.dev/agents/tool"
@@ -164,7 +165,7 @@ func (a *attempt) query(ctx context.Context, effect run.ProbeCall, invocation to
 	return engine.Performed{Command: report, Payloads: a.payloads}
 }
 
-// askees resolves who a question is for: a principal, else a role.
+// askees resolves who a question is for: a principal, else a role that there is.
 func (j *job) askees(arguments []byte) []policy.Approver {
 	var question tool.Question
 	if json.Unmarshal(arguments, &question) != nil || question.To == "" {
@@ -172,6 +173,9 @@ func (j *job) askees(arguments []byte) []policy.Approver {
 	}
 	if _, known := j.current.Organisation.Principal(question.To); known {
 		return []policy.Approver{{Principal: question.To, Why: "asked by name"}}
+	}
+	if !slices.Contains(j.current.Organisation.Roles, question.To) {
+		return nil // words of the model's own go nowhere but into the arguments
 	}
 	return []policy.Approver{{Role: question.To, Why: "asked by role"}}
 }

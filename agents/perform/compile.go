@@ -60,7 +60,7 @@ func Compile(in Input) (Prompt, error) {
 		Tools    []model.Spec    `json:"tools"`
 	}{CompilerVersion, c.prompt.Messages, c.prompt.Tools})
 	if err != nil {
-		return Prompt{}, fmt.Errorf("compile prompt: %w", err)
+		return Prompt{}, fmt.Errorf("%w: compile prompt: %w", engine.ErrHopeless, err)
 	}
 	c.prompt.Digest = digest
 	return c.prompt, nil

@@ -36,8 +36,9 @@ type house struct {
 	source       *counting
 
 	mu       sync.Mutex
-	requests []model.Request // that the model got
-	invoked  map[string]int  // by tool
+	requests []model.Request                 // that the model got
+	answer   func(model.Answer) model.Answer // changes what it says; nil for nothing
+	invoked  map[string]int                  // by tool
 }
 
 // counting gives ids in their order.
@@ -164,7 +165,11 @@ func (l listening) Take(ctx context.Context, request model.Request, deltas func(
 	l.house.mu.Lock()
 	l.house.requests = append(l.house.requests, request)
 	l.house.mu.Unlock()
-	return l.Provider.Take(ctx, request, deltas)
+	answer, err := l.Provider.Take(ctx, request, deltas)
+	if l.house.answer != nil {
+		answer = l.house.answer(answer)
+	}
+	return answer, err
 }
 
 func (h *house) Current(context.Context, string) (*perform.Kit, error)    { return h.admitted, nil }

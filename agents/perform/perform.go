@@ -130,7 +130,7 @@ func (s *sealer) optional(marking policy.Marking, text string) *run.Text {
 func (j *job) revision() (agents.Revision, error) {
 	revision, found := j.kit.Organisation.Agent(j.state.Started.Agent.Name)
 	if !found {
-		return agents.Revision{}, fmt.Errorf("agent %s is not in its run's configuration", j.state.Started.Agent.Name)
+		return agents.Revision{}, fmt.Errorf("%w: agent %s is not in its run's configuration", engine.ErrHopeless, j.state.Started.Agent.Name)
 	}
 	return revision, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/model"
 	"gantry.dev/agents/perform"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -65,7 +66,11 @@ def turn(ctx):
 		for i := range state.Calls {
 			require.Equal(t, "UNKNOWN_TOOL", state.Calls[i].Code)
 		}
-		require.Equal(t, "things.re?d", state.Calls[2].Tool, "a look-alike name can be seen")
+		require.Equal(t, "things.write", state.Calls[0].Tool, "a tool of others keeps its name")
+		require.Equal(t, "unknown", state.Calls[2].Tool, "what a model made up stands among its labelled text")
+		texts, err := h.Payloads(t.Context(), []string{state.Calls[2].Arguments.ID})
+		require.NoError(t, err)
+		require.Contains(t, string(texts[state.Calls[2].Arguments.ID].Bytes), "things.reаd")
 		require.Empty(t, h.invoked)
 	})
 }
@@ -248,5 +253,22 @@ func TestARepeatedOrderStartsOneRun(t *testing.T) {
 		again, err = h.admission().Start(t.Context(), order)
 		require.NoError(t, err, "the first answer stands, whatever came after it")
 		require.Equal(t, first.Run, again.Run)
+	})
+}
+
+// What no journal can hold must not stop a run.
+func TestTextThatIsNoUTF8IsMadeReadable(t *testing.T) {
+	inside(t, newOrganisation(talkative), func(t *testing.T, h *house) {
+		id := h.start("count")
+		h.answer = func(a model.Answer) model.Answer {
+			a.Text += "\xff\xfe"
+			return a
+		}
+		h.work()
+		state := h.state(id)
+		require.True(t, state.Status.Ended())
+		prompt, err := perform.Compile(h.input(state))
+		require.NoError(t, err)
+		require.Contains(t, written(prompt.Messages, nil), "\uFFFD")
 	})
 }

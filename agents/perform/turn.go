@@ -1,10 +1,12 @@
 package perform
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gantry.dev/agents"
@@ -159,8 +161,8 @@ func (t *turnTaking) answer(report *run.ReportTurn, answer model.Answer) {
 	if report.Class == "QUESTION" {
 		report.Class = run.ClassCalls
 	}
-	report.Text = t.optional(t.marking, answer.Text)
-	report.Reasoning = t.optional(t.marking, answer.Reasoning)
+	report.Text = t.optional(t.marking, strings.ToValidUTF8(answer.Text, "\uFFFD"))
+	report.Reasoning = t.optional(t.marking, strings.ToValidUTF8(answer.Reasoning, "\uFFFD"))
 	u := answer.Usage
 	report.Usage = run.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output, Reasoning: u.Reasoning, Estimated: u.Estimated}
 	report.Cost = cost(t.choice, u)
@@ -180,8 +182,12 @@ func (t *turnTaking) proposal(proposed model.Proposed) run.Proposal {
 		refusal = &tool.Refusal{Code: "UNKNOWN_TOOL", Detail: "You have no tool of this name; use one of those you were given, exactly as written."}
 	}
 	if refusal != nil {
-		raw := proposed.Arguments[:min(len(proposed.Arguments), maxRaw)]
-		p.Tool = bounded(proposed.Name)
+		raw := excerpt(proposed.Arguments)
+		if _, _, exists := t.job.kit.Box.Definition(proposed.Name); !exists {
+			// A name of the model's own may say what it read: it stands among
+			// what is labelled.
+			p.Tool, raw = unknownTool, excerpt([]byte(proposed.Name+"\n"+string(proposed.Arguments)))
+		}
 		p.Text = t.seal(t.marking, raw)
 		p.Fingerprint = run.Fingerprint(t.job.key, []byte(proposed.Name), raw)
 		p.Refusal = refusal.Code
@@ -205,17 +211,10 @@ func inputsOf(checked tool.Checked) run.CallInputs {
 	return run.CallInputs{Arguments: checked.Arguments, Resource: checked.Resource, Facts: checked.Facts}
 }
 
-// bounded keeps the name of a tool that does not exist short and printable.
-func bounded(name string) string {
-	clean := make([]rune, 0, len(name))
-	for _, r := range name {
-		if r < ' ' || r > '~' {
-			r = '?'
-		}
-		if len(clean) == 80 {
-			break
-		}
-		clean = append(clean, r)
-	}
-	return string(clean)
+// unknownTool is recorded in place of a name that is no tool's.
+const unknownTool = "unknown"
+
+// excerpt is the beginning of what a model wrote, as text.
+func excerpt(raw []byte) []byte {
+	return bytes.ToValidUTF8(raw[:min(len(raw), maxRaw)], []byte("\uFFFD"))
 }

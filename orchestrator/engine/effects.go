@@ -55,6 +55,14 @@ func (a *actor) decideEffects(ctx context.Context, d *draft) ([]beginning, error
 func (a *actor) decideEffect(ctx context.Context, d *draft, effect run.Effect) (*beginning, bool, error) {
 	view := View{State: a.state, NowMs: d.nowMs, Epoch: a.lease.Epoch, Texts: a.open}
 	prepared, err := a.config.Performer.Prepare(ctx, view, effect)
+	if errors.Is(err, ErrHopeless) {
+		a.config.Log.Error("run parked", "run", a.lease.Run, "effect", effect.Key(), "error", err)
+		events, err := d.add(run.Park{Code: "UNPREPARED", Detail: "Its next step, " + effect.Key() + ", cannot be prepared; see the log."}, a.rules, nil)
+		if refused(err) {
+			err = nil
+		}
+		return nil, len(events) > 0, err
+	}
 	if err != nil {
 		// What else is decided must not be lost over it.
 		a.unready = errors.Join(a.unready, fmt.Errorf("prepare %s: %w", effect.Key(), err))

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"gantry.dev/orchestrator/run"
 )
@@ -33,10 +34,14 @@ type Performed struct {
 	Payloads []Payload
 }
 
+// ErrHopeless means that an effect can never be prepared.
+var ErrHopeless = errors.New("the effect cannot be prepared")
+
 // Performer knows how to do what runs ask for.
 type Performer interface {
 	// Prepare readies one effect. An error means that it cannot be tried now;
-	// the run tries again later.
+	// the run tries again later. ErrHopeless means that later will be no better:
+	// the run is parked.
 	Prepare(ctx context.Context, view View, effect run.Effect) (Prepared, error)
 }
 

@@ -291,6 +291,16 @@ func TestFault_F6_AnExpiredApprovalIsNeverSpent(t *testing.T) {
 	require.Equal(t, []run.Outcome{run.OutcomeExpired, run.OutcomeExpired}, w.outcomes())
 }
 
+func TestCase_09_WhoSeesNoArgumentsGrantsNone(t *testing.T) {
+	w := begin(t)
+	w.turn("held")
+	command := w.decide("ap-held-1-0", true)
+	w.s.Call(1).Arguments.Marking.Labels = policy.NewLabels("finance")
+	w.refused("NOT_CLEARED", command)
+	command.Person.Clearance = policy.NewLabels("finance")
+	w.do(command)
+}
+
 func TestFault_F8_AForgedApprovalIsNotFound(t *testing.T) {
 	w := begin(t)
 	w.turn("held")
@@ -338,7 +348,7 @@ func TestFault_A5_ARepeatThatCameToNothingDoesNotSayThatTheFirstAttemptDid(t *te
 	w.do(run.Recover{Epoch: 2})
 	w.do(run.BeginCall{Epoch: 2, Call: 1, Key: "k", Inputs: run.CallInputs{Arguments: []byte("{}")}})
 	w.do(run.ReportCall{Call: 1, Intent: 2, Outcome: run.OutcomeFailed})
-	require.Equal(t, run.OutcomeFailed, w.s.Call(1).Outcome, "the tool that keeps the key says so itself")
+	require.Equal(t, run.CallReady, w.s.Call(1).Phase, "nor does a refusal: who refuses may not have looked for the key")
 }
 
 func TestAFlippedRecordBreaksTheChain(t *testing.T) {

@@ -162,10 +162,10 @@ func (d *decider) reportCall(c ReportCall) *Refusal {
 }
 
 // provesAbsence reports whether a failed attempt says that the call was not
-// done. Where one was repeated with its key, a code only says that this attempt
-// came to nothing; the tool's own answer, which has none, speaks of them all.
+// done. What was attempted before is not known to have failed: a repeat that was
+// refused, or never left, says nothing of it.
 func (c *Call) provesAbsence(report ReportCall) bool {
-	return report.Code == "" || report.Intent == 1 || c.Class.OrWorst() != policy.Keyed
+	return report.Intent == 1 || c.Class.OrWorst() == policy.ClassRead
 }
 
 // late keeps an outcome that came too late to count, once for each attempt.

@@ -19,6 +19,8 @@ func (d *decider) decideApproval(c DecideApproval) *Refusal {
 		return refuse("NOT_FOUND", "There is no such approval.")
 	}
 	switch {
+	case c.Granted && !c.Person.Sees(d.s.Call(approval.Call).Arguments.Marking.Labels):
+		return refuse("NOT_CLEARED", "You cannot see the call's arguments; somebody who can has to grant it.")
 	case approval.Status != ApprovalOpen:
 		return d.decided(approval)
 	case approval.Digest != c.Digest:
