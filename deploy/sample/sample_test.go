@@ -17,6 +17,7 @@ import (
 	"gantry.dev/agents/tool"
 	"gantry.dev/deploy/sample"
 	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
 )
 
 func load(t *testing.T) agents.Organisation {
@@ -34,6 +35,11 @@ type desk struct {
 	ledger []map[string]any
 	deny   bool
 	posts  []map[string]any
+	fail   map[string]string // what a tool says instead, by its name
+	tools  []model.Spec
+	person string   // what a person answers
+	asked  []string // what persons were asked
+	calls  []agents.CheckCall
 }
 
 func newDesk(t *testing.T) *desk {
@@ -48,12 +54,14 @@ func newDesk(t *testing.T) *desk {
 // run returns the final answer to a goal.
 func (d *desk) run(goal string) map[string]any {
 	d.t.Helper()
+	d.calls = nil
 	organisation := load(d.t)
 	source, found := organisation.Script("invoice-reconciler")
 	require.True(d.t, found)
 	script, err := model.NewScript(map[string]string{"invoice-reconciler": source})
 	require.NoError(d.t, err)
-	request := model.Request{Model: "invoice-reconciler", MaxTokens: 4000, Messages: []model.Message{{Role: model.User, Text: goal}}}
+	request := model.Request{Model: "invoice-reconciler", MaxTokens: 4000, Tools: d.tools,
+		Messages: []model.Message{{Role: model.User, Text: goal}}}
 	for n := 0; n < 10; n++ {
 		answer, err := script.Take(d.t.Context(), request, nil)
 		for cause := err; cause != nil; cause = unwrapped(cause) {
@@ -63,6 +71,7 @@ func (d *desk) run(goal string) map[string]any {
 		if len(answer.Calls) == 0 {
 			var final map[string]any
 			require.NoError(d.t, json.Unmarshal([]byte(answer.Text), &final))
+			require.Empty(d.t, d.complaints(organisation, answer.Text), answer.Text)
 			return final
 		}
 		turn := model.Message{Role: model.Assistant}
@@ -85,30 +94,90 @@ func unwrapped(err error) error {
 	return nil
 }
 
+// complaints returns what the agent's contract has against an answer.
+func (d *desk) complaints(organisation agents.Organisation, answer string) []string {
+	d.t.Helper()
+	revision, _ := organisation.Agent("invoice-reconciler")
+	schema, err := tool.CompileSchema(revision.Completion.Output)
+	require.NoError(d.t, err)
+	var found []string
+	for _, complaint := range schema.Check([]byte(answer)) {
+		found = append(found, complaint.Pointer+" "+complaint.Text)
+	}
+	var document any
+	require.NoError(d.t, json.Unmarshal([]byte(answer), &document))
+	for _, pointer := range revision.Completion.Required {
+		if value, _ := tool.LookUp(document, pointer); value == nil || value == "" {
+			found = append(found, pointer)
+		}
+	}
+	vars := agents.CheckVars{Run: agents.CheckRun{Chain: chain}, Calls: d.calls, Output: []byte(answer)}
+	for _, check := range revision.Completion.Checks {
+		applies, err := check.Applies(vars)
+		require.NoError(d.t, err)
+		if !applies {
+			continue
+		}
+		var result []byte
+		if check.Tool != "" {
+			arguments, err := check.Call(vars)
+			require.NoError(d.t, err)
+			result, err = json.Marshal(map[string]any{"entries": d.entries(arguments)})
+			require.NoError(d.t, err)
+		}
+		passed, err := check.Evaluate(result, vars)
+		require.NoError(d.t, err, check.Name)
+		if !passed {
+			found = append(found, check.Name)
+		}
+	}
+	return found
+}
+
+var chain = []string{"amara.diallo", "agent:invoice-reconciler"}
+
+// entries returns what the ledger holds for the invoice of the arguments.
+func (d *desk) entries(arguments []byte) []map[string]any {
+	d.t.Helper()
+	var asked struct{ Invoice string }
+	require.NoError(d.t, json.Unmarshal(arguments, &asked))
+	found := []map[string]any{}
+	for _, entry := range d.ledger {
+		if entry["invoice"] == asked.Invoice {
+			found = append(found, entry)
+		}
+	}
+	return found
+}
+
 func (d *desk) reply(organisation agents.Organisation, call model.Proposed) string {
 	d.t.Helper()
-	if rest, isFile := strings.CutPrefix(call.Name, "files."); isFile {
-		return d.file(organisation, "files."+rest, call.Arguments)
+	if text, fails := d.fail[call.Name]; fails {
+		return text
 	}
-	var arguments map[string]any
-	require.NoError(d.t, json.Unmarshal(call.Arguments, &arguments))
-	if call.Name == "ledger.find_adjustments" {
-		found := []map[string]any{}
-		for _, entry := range d.ledger {
-			if entry["invoice"] == arguments["invoice"] {
-				found = append(found, entry)
-			}
-		}
-		return wrapped(map[string]any{"entries": found})
+	if strings.HasPrefix(call.Name, "files.") {
+		return d.file(organisation, call.Name, call.Arguments)
+	}
+	switch call.Name {
+	case "ledger.find_adjustments":
+		return wrapped(map[string]any{"entries": d.entries(call.Arguments)})
+	case "ask.person":
+		d.asked = append(d.asked, string(call.Arguments))
+		return d.person
 	}
 	require.Equal(d.t, "ledger.post_adjustment", call.Name)
-	d.posts = append(d.posts, arguments)
+	var entry map[string]any
+	require.NoError(d.t, json.Unmarshal(call.Arguments, &entry))
+	d.posts = append(d.posts, entry)
 	if d.deny {
 		return "DENIED: the person who decides said no."
 	}
-	arguments["id"] = fmt.Sprintf("ADJ-%d", len(d.ledger)+1)
-	d.ledger = append(d.ledger, arguments)
-	return wrapped(arguments)
+	made := agents.CheckCall{Call: len(d.posts), Tool: call.Name, Outcome: run.OutcomeOK, Arguments: call.Arguments, Key: fmt.Sprintf("k%d", len(d.posts))}
+	d.calls = append(d.calls, made)
+	entry["id"], entry["key"] = fmt.Sprintf("ADJ-%d", len(d.ledger)+1), made.Key
+	entry["actor"] = map[string]any{"client": "gantry", "chain": chain}
+	d.ledger = append(d.ledger, entry)
+	return wrapped(entry)
 }
 
 func wrapped(value any) string {
@@ -132,7 +201,22 @@ func (d *desk) file(organisation agents.Organisation, name string, arguments []b
 	subject, _ := organisation.Principal("amara.diallo")
 	result, err := found.Invoke(context.Background(), tool.Invocation{Arguments: checked.Arguments, Subject: subject})
 	require.NoError(d.t, err)
-	return model.Wrap("0123456789abcdef", name, "finance", "UNTRUSTED", string(result.Content))
+	text := model.Wrap("0123456789abcdef", name, "finance", "UNTRUSTED", string(result.Content))
+	if result.Failed {
+		return "FAILED: the call did not happen or the tool could not do it.\n" + text
+	}
+	return text
+}
+
+// change replaces text in the file of an invoice.
+func (d *desk) change(number string, oldnew ...string) {
+	d.t.Helper()
+	name := filepath.Join(d.files, "finance/invoices", number+".json")
+	text, err := os.ReadFile(name)
+	require.NoError(d.t, err)
+	changed := strings.NewReplacer(oldnew...).Replace(string(text))
+	require.NotEqual(d.t, string(text), changed)
+	require.NoError(d.t, os.WriteFile(name, []byte(changed), 0o600))
 }
 
 func TestReconcilerFindsEveryKindOfDifference(t *testing.T) {
@@ -191,13 +275,12 @@ func TestReconcilerComesToAnEndOnEveryInvoice(t *testing.T) {
 	}, found)
 }
 
+// fiveOfSix corrects INV-1004 to one motor fewer, with its sums.
+var fiveOfSix = []string{`"quantity": 6`, `"quantity": 5`, "1608.00", "1340.00", "337.68", "281.40", "1945.68", "1621.40"}
+
 func TestAnotherInvoiceGivesAnotherProposal(t *testing.T) {
 	d := newDesk(t)
-	name := filepath.Join(d.files, "finance/invoices/INV-1004.json")
-	text, err := os.ReadFile(name)
-	require.NoError(t, err)
-	changed := strings.NewReplacer(`"quantity": 6`, `"quantity": 5`, "1608.00", "1340.00", "337.68", "281.40", "1945.68", "1621.40").Replace(string(text))
-	require.NoError(t, os.WriteFile(name, []byte(changed), 0o600))
+	d.change("INV-1004", fiveOfSix...)
 	require.Equal(t, float64(-32428), d.run("reconcile INV-1004")["adjustmentCents"])
 }
 
