@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,14 +23,17 @@ const (
 	tokenFolder = "tokens" // one token per principal
 )
 
+// folderFlag names the folder of a development server.
+const folderFlag = "folder"
+
 // access says which server is asked, and as whom.
-type access struct{ url, as string }
+type access struct{ url, as, folder string }
 
 // remote are the commands that ask a server.
 func remote() []*cobra.Command {
 	return []*cobra.Command{runCommand(), watchCommand(), runsCommand(), steerCommand(), cancelCommand(), resumeCommand(),
 		inboxCommand(), decideCommand(true), decideCommand(false), answerCommand(), resolveCommand(),
-		observeCommand(), stageCommand(), explainCommand(), exportCommand()}
+		observeCommand(), stageCommand(), explainCommand(), exportCommand(), agentsCommand()}
 }
 
 // asking returns a command that asks a server.
@@ -46,65 +50,86 @@ func asking(use, short string, args cobra.PositionalArgs, do func(command *cobra
 		}
 		return err
 	}}
-	command.Flags().StringVar(&to.url, "url", "", "address of the server (default $GANTRY_URL, then what `gantry dev` wrote, then "+defaultURL+")")
-	command.Flags().StringVar(&to.as, "as", "", "principal to ask as, with the token that `gantry dev` wrote for them (default $GANTRY_TOKEN, then the controller)")
+	command.Flags().StringVar(&to.url, "url", "", "address of the server (default $GANTRY_URL, then what \"gantry dev\" wrote, then "+defaultURL+")")
+	command.Flags().StringVar(&to.as, "as", "", "principal to ask as, with the token that \"gantry dev\" wrote for them (default $GANTRY_TOKEN, then the controller)")
+	command.Flags().StringVar(&to.folder, folderFlag, "", "folder of the \"gantry dev\" whose address and tokens are meant (default $GANTRY_HOME, then "+defaultFolder+")")
 	return command
 }
 
+// onRun returns a command that asks about the run that its first argument
+// names, by whatever id of it was printed.
+func onRun(use, short string, args cobra.PositionalArgs, do func(command *cobra.Command, c *client.Client, args []string) error) *cobra.Command {
+	return asking(use, short, args, func(command *cobra.Command, c *client.Client, args []string) error {
+		id, err := c.RunID(command.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return do(command, c, append([]string{id}, args[1:]...))
+	})
+}
+
+// defaultFolder is where a development server keeps everything.
+const defaultFolder = ".gantry"
+
+// home is the folder that is looked at where none is named.
+func home() string {
+	return cmp.Or(os.Getenv("GANTRY_HOME"), defaultFolder)
+}
+
 func (a access) client() (*client.Client, error) {
-	home := os.Getenv("GANTRY_HOME")
-	if home == "" {
-		home = ".gantry"
-	}
-	folder, err := os.OpenRoot(home)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	folder, err := os.OpenRoot(cmp.Or(a.folder, home()))
+	if err != nil && (a.folder != "" || !errors.Is(err, fs.ErrNotExist)) {
+		return nil, fmt.Errorf("folder: %w", err)
 	}
 	if folder != nil {
 		defer func() { _ = folder.Close() }() // only read
 	}
-	token, err := a.token(folder)
+	url := a.address(folder)
+	token, err := a.token(folder, url)
 	if err != nil {
 		return nil, err
 	}
-	return client.New(client.Config{URL: a.address(folder), Token: token})
+	return client.New(client.Config{URL: url, Token: token})
 }
 
 func (a access) address(folder *os.Root) string {
 	if a.url != "" {
 		return a.url
 	}
-	if url := os.Getenv("GANTRY_URL"); url != "" {
-		return url
+	if a.folder == "" && os.Getenv("GANTRY_URL") != "" {
+		return os.Getenv("GANTRY_URL")
 	}
-	if url := line(folder, urlFile); url != "" {
-		return url
-	}
-	return defaultURL
+	return cmp.Or(line(folder, urlFile), defaultURL)
 }
 
-func (a access) token(folder *os.Root) (string, error) {
+// token returns the token for an address. A folder's token goes to another
+// address than the folder's own only when it is asked for.
+func (a access) token(folder *os.Root, url string) (string, error) {
 	who := a.as
 	if who == "" {
-		if token := os.Getenv("GANTRY_TOKEN"); token != "" {
+		if token := os.Getenv("GANTRY_TOKEN"); token != "" && a.folder == "" {
 			return token, nil
 		}
 		who = line(folder, meFile)
+		if who != "" && a.folder == "" && url != line(folder, urlFile) {
+			return "", fmt.Errorf("the tokens in %s are not for %s: set GANTRY_TOKEN, or say with --as whose of them to send", folder.Name(), url)
+		}
 	}
 	if who == "" {
-		return "", errors.New("there is no token: set GANTRY_TOKEN, or start `gantry dev` here and name somebody with --as")
+		return "", errors.New("there is no token: set GANTRY_TOKEN, or start \"" + program() + " dev\" here and name somebody with --as")
 	}
-	if folder != nil {
-		tokens, err := folder.OpenRoot(tokenFolder)
-		if err != nil {
-			return "", fmt.Errorf("tokens: %w", err)
-		}
-		defer func() { _ = tokens.Close() }() // only read
-		if token := line(tokens, who); token != "" {
-			return token, nil
-		}
+	if folder == nil {
+		return "", fmt.Errorf("there is no token for %q: there is no folder %s; start \"%s dev\" here or name its --folder", who, home(), program())
 	}
-	return "", fmt.Errorf("there is no token for %q: name a principal that `gantry dev` made one for", who)
+	tokens, err := folder.OpenRoot(tokenFolder)
+	if err != nil {
+		return "", fmt.Errorf("there are no tokens in %s: restart \"%s dev\", which writes them", folder.Name(), program())
+	}
+	defer func() { _ = tokens.Close() }() // only read
+	if token := line(tokens, who); token != "" {
+		return token, nil
+	}
+	return "", fmt.Errorf("there is no token for %q: name a principal that \"gantry dev\" made one for, or restart it, which writes them", who)
 }
 
 // line reads a file of one line in the folder; empty where there is none.

@@ -53,7 +53,54 @@ func TestWithoutATokenNothingIsSent(t *testing.T) {
 	require.ErrorContains(t, err, "no token for")
 	t.Setenv("GANTRY_HOME", t.TempDir())
 	_, err = gantry(t, "inbox", "--as", "anna")
-	require.ErrorContains(t, err, "tokens")
+	require.ErrorContains(t, err, "dev\", which writes them")
+	_, err = gantry(t, "inbox", "--folder", filepath.Join(t.TempDir(), "absent"))
+	require.ErrorContains(t, err, "folder: ")
+}
+
+func TestAFolderGivesAddressAndTokenWhateverElseIsSet(t *testing.T) {
+	var token string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token = r.Header.Get("Authorization")
+		_, _ = w.Write([]byte(`{"data":{"inbox":[]}}`))
+	}))
+	t.Cleanup(server.Close)
+	folder := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(folder, tokenFolder), 0o700))
+	for name, text := range map[string]string{urlFile: server.URL, meFile: "carla", "tokens/carla": "of-carla"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text+"\n"), 0o600))
+	}
+	t.Setenv("GANTRY_HOME", t.TempDir())
+	t.Setenv("GANTRY_URL", "http://127.0.0.1:1")
+	t.Setenv("GANTRY_TOKEN", "from-environment")
+	must(t, "inbox", "--folder", folder)
+	require.Equal(t, "Bearer of-carla", token)
+
+	t.Setenv("GANTRY_HOME", folder)
+	t.Setenv("GANTRY_TOKEN", "")
+	_, err := gantry(t, "inbox")
+	require.ErrorContains(t, err, "are not for http://127.0.0.1:1", "a token is not sent elsewhere unasked")
+	t.Setenv("GANTRY_URL", "")
+	must(t, "inbox")
+}
+
+func TestCommandsAreHintedAtAsTheyWereBegun(t *testing.T) {
+	for started, want := range map[string]string{
+		"/tmp/go-build123/b001/exe/gantry": "go run ./cmd/gantry",
+		"/home/a/.cache/go-build/0a/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef-d/gantry": "go run ./cmd/gantry",
+		"gantry": "gantry", "./bin/gantry": "./bin/gantry",
+	} {
+		require.Equal(t, want, programOf(started))
+	}
+	require.Equal(t, program()+" watch r1", hints{}.command("watch", "r1"))
+	require.Equal(t, program()+` watch r1 --folder "a b"`, hints{folder: "a b"}.command("watch", "r1"))
+}
+
+func TestHelpTakesNoWordOfItForATypeAndErrorsNameTheArguments(t *testing.T) {
+	require.Contains(t, must(t, "inbox", "--help"), "--as string")
+	_, err := gantry(t, "run", "payer")
+	require.ErrorContains(t, err, "use: gantry run AGENT MESSAGE")
+	require.Contains(t, must(t, "--version"), "go1.")
 }
 
 func TestRefusedTokenSaysHowToGiveAnother(t *testing.T) {

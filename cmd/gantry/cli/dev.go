@@ -31,7 +31,7 @@ func devCommand() *cobra.Command {
 			return develop(command.Context(), command.OutOrStdout(), at)
 		},
 	}
-	command.Flags().StringVar(&at.folder, "folder", ".gantry", "where everything is kept")
+	command.Flags().StringVar(&at.folder, folderFlag, defaultFolder, "where everything is kept")
 	command.Flags().StringVar(&at.interfaceAt, "listen", "127.0.0.1:8080", "host:port of the GraphQL interface")
 	command.Flags().StringVar(&at.ledgerAt, "ledger-listen", "127.0.0.1:8081", "host:port of the sample's ledger")
 	return command
@@ -150,7 +150,16 @@ func (h *house) greet(out io.Writer, held *client.Item) error {
 	if err != nil || held == nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\nA run waits for %s to decide:\n  %s %s\n\nApprove it from a second terminal:\n  go run ./cmd/gantry approve %s\n\nWatch it:\n  go run ./cmd/gantry watch %s\n",
-		sampleDecider, held.Approval.Tool, held.Approval.Arguments.Display, held.ID, held.Run.ID)
+	_, err = fmt.Fprintf(out, "\nA run waits for %s to decide:\n  %s %s\n\nApprove it from a second terminal:\n  %s\n\nWatch it:\n  %s\n",
+		sampleDecider, held.Approval.Tool, held.Approval.Arguments.Display,
+		h.hints().command("approve", held.ID), h.hints().command("watch", client.ShortID(held.Run.ID)))
 	return err
+}
+
+// hints name the folder where the commands would look at another.
+func (h *house) hints() hints {
+	if h.folder == home() {
+		return hints{}
+	}
+	return hints{folder: h.folder}
 }

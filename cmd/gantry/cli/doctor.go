@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/orchestrator/invariant"
 )
@@ -43,7 +44,7 @@ func examine(ctx context.Context, command *cobra.Command, p *wire.Platform, one 
 	if one == "" {
 		report, err = audit.Store(ctx)
 	} else {
-		report, err = audit.Run(ctx, one)
+		report, err = audit.Run(ctx, client.ShortID(one))
 	}
 	if err != nil {
 		return fmt.Errorf("doctor: %w", err)

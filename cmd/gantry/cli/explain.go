@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,7 @@ import (
 func explainCommand() *cobra.Command {
 	var asJSON bool
 	var turn int
-	command := asking("explain RUN", "Say what was asked, what happened, who intervened and why it stopped", cobra.ExactArgs(1),
+	command := onRun("explain RUN", "Say what was asked, what happened, who intervened and why it stopped", cobra.ExactArgs(1),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			answers, err := explanation(command, c, args[0], turn)
 			if err != nil {
@@ -72,7 +73,7 @@ func sayAnswer(out io.Writer, answer client.Explained, apart bool) error {
 
 func exportCommand() *cobra.Command {
 	var path string
-	command := asking("export RUN", "Write a run's journal as JSON lines for `gantry verify`", cobra.ExactArgs(1),
+	command := onRun("export RUN", "Write a run's journal as JSON lines, for the command \"verify\"", cobra.ExactArgs(1),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			lines, err := c.Export(command.Context(), args[0])
 			if err != nil {
@@ -93,6 +94,9 @@ func observeCommand() *cobra.Command {
 	var most int
 	command := asking("observe AGENT", "List what an agent would have done where its stage only lets it be simulated", cobra.ExactArgs(1),
 		func(command *cobra.Command, c *client.Client, args []string) error {
+			if err := atLeastOne("--last", most); err != nil {
+				return err
+			}
 			agent, err := c.Agent(command.Context(), args[0])
 			if err != nil {
 				return err
@@ -137,7 +141,7 @@ func sayObserved(out io.Writer, agent client.Agent, runs int, seen []observation
 	for _, one := range seen {
 		if one.Run != last {
 			last = one.Run
-			if err := say(out, "run %s of %s for %s", one.Run, one.At.Format(time.RFC3339), one.Subject); err != nil {
+			if err := say(out, "run %s of %s for %s", client.ShortID(one.Run), one.At.Format(time.RFC3339), one.Subject); err != nil {
 				return err
 			}
 		}
@@ -168,11 +172,42 @@ func judgement(call client.Call) (answer, by string) {
 	return call.Verdict.Would, by
 }
 
+func agentsCommand() *cobra.Command {
+	var asJSON bool
+	command := asking("agents", "List the agents that you may know of", cobra.NoArgs,
+		func(command *cobra.Command, c *client.Client, _ []string) error {
+			agents, err := c.Agents(command.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(command, append([]client.Agent{}, agents...))
+			}
+			table := tabwriter.NewWriter(command.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, agent := range agents {
+				stage := agent.Stage
+				if agent.Stopped {
+					stage += ", stopped"
+				}
+				if err := say(table, "%s\t%s\t%s", agent.Name, stage, oneLine(agent.Description)); err != nil {
+					return err
+				}
+			}
+			return table.Flush()
+		})
+	jsonFlag(command, &asJSON, "a JSON array")
+	return command
+}
+
 func stageCommand() *cobra.Command {
 	var evidence string
 	command := asking("stage AGENT OBSERVE|CONSTRAIN|APPROVE|AUTOMATE", "Change how much an agent may do by itself", cobra.ExactArgs(2),
 		func(command *cobra.Command, c *client.Client, args []string) error {
-			agent, waits, err := c.SetStage(command.Context(), args[0], args[1], evidence)
+			stage, err := oneOf("the stage", args[1], []string{"OBSERVE", "CONSTRAIN", "APPROVE", "AUTOMATE"})
+			if err != nil {
+				return err
+			}
+			agent, waits, err := c.SetStage(command.Context(), args[0], stage, evidence)
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,6 +23,7 @@ import (
 	"gantry.dev/cmd/gantry/ledger"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/deploy/sample"
+	"gantry.dev/orchestrator/journal"
 )
 
 // The people and the agent of the sample that the commands speak of.
@@ -50,32 +52,66 @@ type places struct {
 
 // openHouse starts the ledger and Gantry on embedded defaults and puts the
 // sample in force.
-func openHouse(ctx context.Context, at places) (h *house, err error) {
-	h = &house{folder: at.folder, credential: uuid.NewString(), stop: func() error { return nil }}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, h.close())
-		}
-	}()
-	if err := h.startLedger(ctx, at.ledgerAt); err != nil {
+func openHouse(ctx context.Context, at places) (*house, error) {
+	if err := at.check(); err != nil {
 		return nil, err
+	}
+	h := &house{folder: at.folder, credential: uuid.NewString(), stop: func() error { return nil }}
+	if err := h.open(ctx, at); err != nil {
+		return nil, errors.Join(err, h.close())
+	}
+	return h, nil
+}
+
+// check finds what cannot be listened at, before anything is begun.
+func (p places) check() error {
+	for flag, at := range map[string]string{"listen": p.interfaceAt, "ledger-listen": p.ledgerAt} {
+		if _, _, err := net.SplitHostPort(at); err != nil {
+			return fmt.Errorf("--%s %q must be host:port, for example 127.0.0.1:8080", flag, at)
+		}
+	}
+	if p.interfaceAt == p.ledgerAt && !strings.HasSuffix(p.ledgerAt, ":0") {
+		return fmt.Errorf("--listen and --ledger-listen are both %s; choose two ports", p.ledgerAt)
+	}
+	return nil
+}
+
+func (h *house) open(ctx context.Context, at places) error {
+	if err := h.startLedger(ctx, at.ledgerAt); err != nil {
+		return h.whose(ctx, err)
 	}
 	root, err := h.layFiles()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	h.organisation, err = agents.LoadDir(sample.Files, agents.LoadOptions{
 		Endpoints: map[string]string{"ledger": h.ledger}, Egress: []string{strings.TrimPrefix(h.ledger, "http://")}})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	h.platform, err = wire.Open(ctx, wire.Config{Folder: at.folder, Listen: at.interfaceAt, Files: root, Work: true, Dev: true,
+	h.platform, err = open(ctx, wire.Config{Folder: at.folder, Listen: at.interfaceAt, Files: root, Work: true, Dev: true,
 		Secrets: map[string]string{"ledger": h.credential}, Log: at.log})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_, _, err = h.platform.Kits.Apply(ctx, h.organisation)
-	return h, err
+	return err
+}
+
+// whose looks whether the ledger's port is taken by another process in the same
+// folder: then that one is in the way, and another port would not help.
+func (h *house) whose(ctx context.Context, taken error) error {
+	if !errors.Is(taken, syscall.EADDRINUSE) {
+		return taken
+	}
+	p, err := open(ctx, wire.Config{Folder: h.folder, Dev: true})
+	if errors.Is(err, journal.ErrInUse) {
+		return err
+	}
+	if err != nil {
+		return taken
+	}
+	return errors.Join(taken, p.Close())
 }
 
 // layFiles copies the sample's material beside the database, where it can be
@@ -102,7 +138,7 @@ func (h *house) startLedger(ctx context.Context, at string) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 	if err != nil {
-		return errors.Join(fmt.Errorf("ledger: %w", err), outside.Close())
+		return errors.Join(placeTaken(fmt.Errorf("ledger: %w", err), at, "ledger-listen"), outside.Close())
 	}
 	h.ledger = "http://" + listener.Addr().String()
 	server := &http.Server{Handler: outside.Handler(), ReadHeaderTimeout: 10 * time.Second}

@@ -28,7 +28,7 @@ func inboxCommand() *cobra.Command {
 			return say(out, "nothing waits for you")
 		}
 		for _, item := range items {
-			if err := sayItem(out, item); err != nil {
+			if err := sayItem(out, item, hintsOf(command)); err != nil {
 				return err
 			}
 		}
@@ -38,7 +38,7 @@ func inboxCommand() *cobra.Command {
 	return command
 }
 
-func sayItem(out io.Writer, item client.Item) error {
+func sayItem(out io.Writer, item client.Item, hints hints) error {
 	until := ""
 	if item.ExpiresAt != nil {
 		until = ", until " + item.ExpiresAt.Format(time.RFC3339)
@@ -46,7 +46,7 @@ func sayItem(out io.Writer, item client.Item) error {
 	if err := say(out, "%s %s since %s%s", item.Kind, item.ID, item.Since.Format(time.RFC3339), until); err != nil {
 		return err
 	}
-	for _, detail := range itemLines(item) {
+	for _, detail := range itemLines(item, hints) {
 		if err := say(out, "  %s", detail); err != nil {
 			return err
 		}
@@ -54,21 +54,25 @@ func sayItem(out io.Writer, item client.Item) error {
 	return nil
 }
 
-func itemLines(item client.Item) []string {
-	var lines []string
+func itemLines(item client.Item, hints hints) []string {
+	var lines, next []string
+	id := client.ShortID(item.Run.ID)
 	switch {
 	case item.Approval != nil:
-		lines = append(approvalLines(*item.Approval), "→ gantry approve "+item.ID+" | gantry deny "+item.ID)
+		lines, next = approvalLines(*item.Approval), hints.decide(item.ID)
 	case item.Question != nil:
-		lines = []string{"asks: " + oneLine(item.Question.Question.Display), "→ gantry answer " + item.ID + " TEXT"}
+		lines, next = []string{"asks: " + oneLine(item.Question.Question.Display)}, []string{hints.command("answer", item.ID, "TEXT")}
 	case item.Limit != nil:
-		lines = []string{"limit " + item.Limit.Limit + ": " + item.Limit.Detail, "→ gantry resume " + item.Run.ID + " --turns N | --money N | --end"}
+		lines, next = []string{"limit " + item.Limit.Limit + ": " + item.Limit.Detail}, []string{hints.command("resume", id, "--turns N | --money N | --end")}
 	case item.Parked != nil:
-		lines = []string{"parked: " + item.Parked.Code + " " + item.Parked.Detail, "→ gantry resume " + item.Run.ID}
+		lines, next = []string{"parked: " + told(item.Parked.Code, item.Parked.Detail)}, []string{hints.command("resume", id)}
 	}
 	for _, call := range item.Uncertain {
-		lines = append(lines, fmt.Sprintf("call %d may or may not have happened: %s %s", call.Number, call.Tool, call.Arguments.Display),
-			fmt.Sprintf("→ gantry resolve %s %d HAPPENED|NOT_HAPPENED|REPEAT --evidence TEXT", item.Run.ID, call.Number))
+		lines = append(lines, fmt.Sprintf("call %d may or may not have happened: %s %s", call.Number, call.Tool, call.Arguments.Display))
+		next = append(next, hints.command("resolve", id, strconv.Itoa(call.Number), "HAPPENED|NOT_HAPPENED|REPEAT --evidence TEXT"))
+	}
+	for _, hint := range next {
+		lines = append(lines, "→ "+hint)
 	}
 	return append([]string{fmt.Sprintf("%s for %s: %s", item.Run.Agent, item.Run.Subject.Principal, oneLine(item.Run.Goal.Display))}, lines...)
 }
@@ -134,6 +138,11 @@ func decideCommand(grant bool) *cobra.Command {
 				return err
 			}
 		}
+		if grant && approval.Quorum > 1 {
+			if err := say(out, "%d of %d needed", len(approval.Decisions)+1, approval.Quorum); err != nil {
+				return err
+			}
+		}
 		return sayStatus(command, decided, nil)
 	})
 	command.Flags().StringVar(&reason, "reason", "", "why, for the record and for the agent")
@@ -155,13 +164,17 @@ func answerCommand() *cobra.Command {
 func resolveCommand() *cobra.Command {
 	var evidence string
 	var override bool
-	command := asking("resolve RUN CALL HAPPENED|NOT_HAPPENED|REPEAT", "Say what became of a call that may or may not have happened", cobra.ExactArgs(3),
+	command := onRun("resolve RUN CALL HAPPENED|NOT_HAPPENED|REPEAT", "Say what became of a call that may or may not have happened", cobra.ExactArgs(3),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			call, err := strconv.Atoi(args[1])
 			if err != nil {
 				return fmt.Errorf("call %q is no number", args[1])
 			}
-			found := client.Finding{Call: call, Resolution: args[2], Evidence: evidence, Override: override}
+			resolution, err := oneOf("what became of it", args[2], []string{"HAPPENED", "NOT_HAPPENED", "REPEAT"})
+			if err != nil {
+				return err
+			}
+			found := client.Finding{Call: call, Resolution: resolution, Evidence: evidence, Override: override}
 			resolved, err := c.Resolve(command.Context(), args[0], found)
 			return sayStatus(command, resolved, err)
 		})

@@ -49,7 +49,7 @@ func operate(command *cobra.Command, change func(*wire.Config)) error {
 	log := logTo(command)
 	config := s.config(log)
 	change(&config)
-	p, err := wire.Open(command.Context(), config)
+	p, err := open(command.Context(), config)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func quietly(command *cobra.Command, task func(context.Context, *wire.Platform) 
 	}
 	config := s.config(logTo(command))
 	config.Listen, config.Work = "", false
-	p, err := wire.Open(command.Context(), config)
+	p, err := open(command.Context(), config)
 	if err != nil {
 		return err
 	}

@@ -61,14 +61,18 @@ func TestRunIsApprovedWatchedExplainedAndVerified(t *testing.T) {
 	var items []client.Item
 	mustJSON(t, &items, "inbox", "--json")
 	require.Len(t, items, 1)
-	require.Contains(t, must(t, "inbox"), "→ gantry approve "+items[0].ID)
-	require.Contains(t, out, "gantry approve "+items[0].ID, "the run's own output names the same")
+	require.Contains(t, must(t, "inbox"), "→ "+program()+" approve "+items[0].ID)
+	require.Contains(t, out, "→ "+program()+" approve "+items[0].ID, "the run's own output names the same")
 	approved := must(t, "approve", items[0].ID, "--reason", "checked")
 	for _, shown := range []string{"granted:", items[0].Approval.Tool, items[0].Approval.Arguments.Display, items[0].Approval.Digest} {
 		require.Contains(t, approved, shown)
 	}
 	id := items[0].Run.ID
-	watched := must(t, "watch", id)
+	short := client.ShortID(id)
+	require.Len(t, short, 36)
+	watched := must(t, "watch", short)
+	require.Contains(t, watched, "run "+short+" started")
+	require.Equal(t, watched, must(t, "watch", id), "either id names it")
 	require.Contains(t, watched, sampleDecider+" granted call by approval "+items[0].ID)
 	require.Contains(t, watched, "run COMPLETED: VERIFIED")
 	require.Contains(t, watched, "COMPLETED: VERIFIED — spent $0.00")
@@ -91,8 +95,10 @@ func TestRunIsApprovedWatchedExplainedAndVerified(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(raw), must(t, "export", id))
 
-	_, err = gantry(t, "approve", items[0].ID)
-	require.True(t, client.IsCode(err, "NOT_FOUND"), err)
+	for _, id := range []string{items[0].ID, items[0].Approval.ID} {
+		_, err = gantry(t, "approve", id)
+		require.ErrorContains(t, err, "no longer open: SPENT; "+sampleDecider+" granted it")
+	}
 }
 
 func TestRunsAreListedSteeredAndCancelled(t *testing.T) {
@@ -100,15 +106,21 @@ func TestRunsAreListedSteeredAndCancelled(t *testing.T) {
 	var started client.Run
 	mustJSON(t, &started, "run", "--as", sampleAsker, "--json", sampleAgent, reconcile("INV-1008"))
 	require.Equal(t, []string{"APPROVAL"}, started.WaitingFor)
-	require.Contains(t, must(t, "runs", "--agent", sampleAgent, "--for", sampleAsker, "--status", "WAITING"), started.ID)
+	require.Contains(t, must(t, "runs", "--agent", sampleAgent, "--for", sampleAsker, "--status", "waiting"), client.ShortID(started.ID))
 	require.Empty(t, must(t, "runs", "--status", "FAILED"))
-	require.Contains(t, must(t, "steer", "--as", sampleAsker, started.ID, "Be quick."), "WAITING")
+	for _, wrong := range [][]string{{"runs", "--status", "ASLEEP"}, {"runs", "--last", "0"}, {"stage", sampleAgent, "FREE"}} {
+		_, err := gantry(t, wrong...)
+		require.ErrorContains(t, err, "must be", wrong)
+	}
+	require.Contains(t, must(t, "steer", "--as", sampleAsker, client.ShortID(started.ID), "Be quick."), "WAITING")
 	require.Contains(t, must(t, "cancel", "--as", sampleAsker, started.ID, "--reason", "enough"), "CANCELLED")
 	out, err := gantry(t, "watch", started.ID)
 	require.ErrorContains(t, err, "the run is CANCELLED", "a run without a result is no success")
 	require.Contains(t, out, sampleAsker+" steers: Be quick.")
 	require.Contains(t, out, sampleAsker+" cancels")
-	require.Contains(t, must(t, "watch", "--json", started.ID), `"kind":"ended"`)
+	out, err = gantry(t, "watch", "--json", started.ID)
+	require.ErrorContains(t, err, "the run is CANCELLED", "nor is it one for programs")
+	require.Contains(t, out, `"kind":"ended"`)
 	require.Equal(t, "nothing waits for you\n", must(t, "inbox"))
 }
 
@@ -122,7 +134,7 @@ func TestDenialIsShownAndReachesTheRun(t *testing.T) {
 		held = firstApproval(items)
 		return held == nil, nil
 	}))
-	require.Equal(t, held.Run.ID+"\n", id)
+	require.Equal(t, client.ShortID(held.Run.ID)+"\n", id)
 	require.Contains(t, must(t, "deny", held.Approval.ID, "--reason", "not due"), "denied:\n  call 7: ledger.post_adjustment")
 	require.Contains(t, must(t, "watch", held.Run.ID), "call 7 ended: DENIED")
 	entries, err := h.entries(t.Context(), "INV-1006")
@@ -187,8 +199,8 @@ func TestEveryKindOfInboxItemSaysWhatCanBeDone(t *testing.T) {
 		{"id":"i3","kind":"UNCERTAIN","since":"2026-03-01T09:00:00Z",`+run+`,"uncertain":[{"number":4,"tool":"bank.pay","arguments":{"display":"{}"}}]},
 		{"id":"i4","kind":"PARKED","since":"2026-03-01T09:00:00Z",`+run+`,"parked":{"code":"BROKEN","detail":"look"}}]}`)
 	out := must(t, "inbox")
-	for _, shown := range []string{"QUESTION i1 since 2026-03-01T09:00:00Z, until 2026-03-02T09:00:00Z", "→ gantry answer i1 TEXT", "limit TURNS: 5 used",
-		"→ gantry resume r1 --turns N", "call 4 may or may not have happened: bank.pay {}", "→ gantry resolve r1 4 HAPPENED|NOT_HAPPENED|REPEAT", "parked: BROKEN look"} {
+	for _, shown := range []string{"QUESTION i1 since 2026-03-01T09:00:00Z, until 2026-03-02T09:00:00Z", "→ " + program() + " answer i1 TEXT", "limit TURNS: 5 used",
+		"→ " + program() + " resume r1 --turns N", "call 4 may or may not have happened: bank.pay {}", "→ " + program() + " resolve r1 4 HAPPENED|NOT_HAPPENED|REPEAT", "parked: BROKEN look"} {
 		require.Contains(t, out, shown)
 	}
 }
@@ -241,16 +253,25 @@ func TestRunIsFollowedPastAHoldWhileItsOtherCallsGoOn(t *testing.T) {
 }
 
 func TestWhoeverStopsWatchingLearnsThatTheRunGoesOn(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then is it seen that the client hangs up
-		stop()
-		<-r.Context().Done()
-	}))
-	t.Cleanup(server.Close)
-	c, err := client.New(client.Config{URL: server.URL, Token: "t"})
-	require.NoError(t, err)
-	_, err = followRun(ctx, c, &timeline{out: io.Discard}, "r1", true)
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "the run goes on; see `gantry watch r1`")
+	for _, more := range [][]string{nil, {"--json"}} {
+		ctx, stop := context.WithCancel(t.Context())
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // only then is it seen that the client hangs up
+			if r.Header.Get("Accept") != "text/event-stream" {
+				_, _ = w.Write([]byte(`{"data":{"run":{"id":"r1","version":"1"}}}`))
+				return
+			}
+			stop()
+			<-r.Context().Done()
+		}))
+		t.Setenv("GANTRY_TOKEN", "t")
+		var out bytes.Buffer
+		root := Root()
+		root.SetOut(&out)
+		root.SetErr(&out)
+		root.SetArgs(append([]string{"watch", "r1", "--url", server.URL}, more...))
+		require.NoError(t, root.ExecuteContext(ctx))
+		require.Contains(t, out.String(), "the run goes on; see it with: "+program()+" watch r1\n")
+		server.Close()
+	}
 }

@@ -15,10 +15,11 @@ import (
 
 // Root returns the whole command line.
 func Root() *cobra.Command {
-	root := &cobra.Command{Use: "gantry", Short: "Run AI agents and stay in charge of what they do", SilenceUsage: true, SilenceErrors: true}
+	root := &cobra.Command{Use: "gantry", Short: "Run AI agents and stay in charge of what they do", SilenceUsage: true, SilenceErrors: true, Version: version()}
 	root.AddCommand(devCommand(), demoCommand(), serveCommand(), workCommand(), migrateCommand(), applyCommand(), keysCommand(), tokenCommand(),
 		verifyCommand(), doctorCommand(), benchCommand(), Policy(policySource), ledger.Command())
 	root.AddCommand(remote()...)
+	sayUse(root)
 	return root
 }
 

@@ -29,24 +29,25 @@ func runCommand() *cobra.Command {
 				if asJSON {
 					return printJSON(command, started)
 				}
-				return say(command.OutOrStdout(), "%s", started.ID)
+				return say(command.OutOrStdout(), "%s", client.ShortID(started.ID))
 			}
 			out := command.OutOrStdout()
 			if asJSON {
 				out = io.Discard
 			}
-			t := &timeline{out: out, hints: true}
+			hints := hintsOf(command)
+			t := &timeline{out: out, hints: &hints}
 			if err := t.begin(started); err != nil {
 				return err
 			}
 			stands, err := followRun(command.Context(), c, t, started.ID, false)
 			if err != nil {
-				return err
+				return leave(command, started.ID, err)
 			}
 			if asJSON {
 				err = printJSON(command, stands)
 			} else {
-				err = sayWhereItStands(out, stands)
+				err = sayWhereItStands(out, stands, hints)
 			}
 			return cmp.Or(err, outcome(stands))
 		})
@@ -58,31 +59,59 @@ func runCommand() *cobra.Command {
 
 func watchCommand() *cobra.Command {
 	var asJSON bool
-	command := asking("watch RUN", "Follow a run from its beginning until it ended", cobra.ExactArgs(1),
+	command := onRun("watch RUN", "Follow a run from its beginning until it ended", cobra.ExactArgs(1),
 		func(command *cobra.Command, c *client.Client, args []string) error {
-			out := command.OutOrStdout()
-			if asJSON {
-				lines := json.NewEncoder(out)
-				lines.SetEscapeHTML(false)
-				return c.Events(command.Context(), args[0], "", func(e client.Event) (bool, error) {
-					return run.EventKind(e.Kind) != run.KindEnded, lines.Encode(e)
-				})
-			}
 			stands, err := c.Status(command.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			t := &timeline{out: out, hints: true}
-			if err := t.begin(stands); err != nil {
-				return err
+			watch := watchText
+			if asJSON {
+				watch = watchJSON
 			}
-			if stands, err = followRun(command.Context(), c, t, args[0], true); err != nil {
-				return err
+			if stands, err = watch(command, c, stands); err != nil {
+				return leave(command, args[0], err)
 			}
-			return cmp.Or(sayWhereItStands(out, stands), outcome(stands))
+			return outcome(stands)
 		})
 	jsonFlag(command, &asJSON, "one JSON object per event")
 	return command
+}
+
+// watchJSON prints a run's events as they are told until it ended.
+func watchJSON(command *cobra.Command, c *client.Client, r client.Run) (client.Run, error) {
+	lines := json.NewEncoder(command.OutOrStdout())
+	lines.SetEscapeHTML(false)
+	err := c.Events(command.Context(), r.ID, "", func(e client.Event) (bool, error) {
+		return run.EventKind(e.Kind) != run.KindEnded, lines.Encode(e)
+	})
+	if err != nil {
+		return r, err
+	}
+	return c.Status(command.Context(), r.ID)
+}
+
+// watchText prints a run's events for people until it ended.
+func watchText(command *cobra.Command, c *client.Client, r client.Run) (client.Run, error) {
+	out, hints := command.OutOrStdout(), hintsOf(command)
+	t := &timeline{out: out, hints: &hints}
+	if err := t.begin(r); err != nil {
+		return r, err
+	}
+	stands, err := followRun(command.Context(), c, t, r.ID, true)
+	if err != nil {
+		return stands, err
+	}
+	return stands, sayWhereItStands(out, stands, hints)
+}
+
+// leave ends a command whose person wants to see no more: that is no failure
+// of the run.
+func leave(command *cobra.Command, id string, err error) error {
+	if command.Context().Err() == nil {
+		return err
+	}
+	return say(command.ErrOrStderr(), "the run goes on; see it with: %s", hintsOf(command).command("watch", client.ShortID(id)))
 }
 
 // asksPeople are the events after which a run may wait for a person.
@@ -111,25 +140,23 @@ func followRun(ctx context.Context, c *client.Client, t *timeline, id string, pa
 		// What came after this event is printed first.
 		return stands.Version != e.Seq || !stands.Waits(), err
 	})
-	if ctx.Err() != nil {
-		return stands, fmt.Errorf("nobody watches any more, but the run goes on; see `gantry watch %s`: %w", id, ctx.Err())
-	}
 	if err != nil {
 		return stands, err
 	}
 	return c.Status(ctx, id)
 }
 
-func sayWhereItStands(out io.Writer, r client.Run) error {
+func sayWhereItStands(out io.Writer, r client.Run, hints hints) error {
 	if r.End == nil {
-		return say(out, "waits for: %s; see `gantry inbox`, and go on with `gantry watch %s`", strings.Join(r.WaitingFor, ", "), r.ID)
+		return say(out, "waits for: %s\n  whoever decides sees it with: %s\n  go on with: %s", strings.Join(r.WaitingFor, ", "),
+			hints.command("inbox"), hints.command("watch", client.ShortID(r.ID)))
 	}
 	if r.End.Result != nil {
 		if err := say(out, "\n%s\n", r.End.Result.Display); err != nil {
 			return err
 		}
 	}
-	return say(out, "%s: %s %s— spent %s", r.End.Status, r.End.Reason, suffixed(r.End.Code, " "), dollars(r.Budget.Settled.MicroUSD))
+	return say(out, "%s: %s — spent %s", r.End.Status, told(r.End.Reason, r.End.Code), dollars(r.Budget.Settled.MicroUSD))
 }
 
 // outcome is an error for a run that ended without a result that was checked.
@@ -140,21 +167,34 @@ func outcome(r client.Run) error {
 	return fmt.Errorf("the run is %s: %s", r.End.Status, r.End.Reason)
 }
 
-func suffixed(word, suffix string) string {
-	if word == "" {
-		return ""
+// told is a word and, where it says more, a code.
+func told(word, code string) string {
+	if code == "" || code == word {
+		return word
 	}
-	return word + suffix
+	return word + " " + code
 }
 
 // dollars writes micro-dollars as dollars.
 func dollars(micro int64) string { return fmt.Sprintf("$%d.%06d", micro/1_000_000, micro%1_000_000) }
+
+// statuses are all that a run may have.
+var statuses = []string{"QUEUED", "RUNNING", "WAITING", "CANCELLING", "PARKED", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"}
 
 func runsCommand() *cobra.Command {
 	var asJSON bool
 	var filter client.Filter
 	var most int
 	command := asking("runs", "List runs, latest first", cobra.NoArgs, func(command *cobra.Command, c *client.Client, _ []string) error {
+		if err := atLeastOne("--last", most); err != nil {
+			return err
+		}
+		for i, status := range filter.Statuses {
+			var err error
+			if filter.Statuses[i], err = oneOf("--status", status, statuses); err != nil {
+				return err
+			}
+		}
 		runs, err := c.Runs(command.Context(), filter, most)
 		if err != nil {
 			return err
@@ -169,7 +209,7 @@ func runsCommand() *cobra.Command {
 				stands += " " + strings.Join(r.WaitingFor, ",")
 			}
 			if err := say(table, "%s\t%s\t%s\t%s\t%s\t%s", r.StartedAt.Format(time.RFC3339), stands, r.Agent, r.Subject.Principal,
-				dollars(r.Budget.Settled.MicroUSD), r.ID); err != nil {
+				dollars(r.Budget.Settled.MicroUSD), client.ShortID(r.ID)); err != nil {
 				return err
 			}
 		}
@@ -184,15 +224,21 @@ func runsCommand() *cobra.Command {
 }
 
 func steerCommand() *cobra.Command {
-	return asking("steer RUN TEXT", "Give guidance to a run", cobra.ExactArgs(2), func(command *cobra.Command, c *client.Client, args []string) error {
-		r, err := c.Steer(command.Context(), args[0], args[1])
-		return sayStatus(command, r, err)
-	})
+	var guidance client.Guidance
+	command := onRun("steer RUN TEXT", "Give guidance to a run", cobra.ExactArgs(2),
+		func(command *cobra.Command, c *client.Client, args []string) error {
+			guidance.Text = args[1]
+			r, err := c.Steer(command.Context(), args[0], guidance)
+			return sayStatus(command, r, err)
+		})
+	command.Flags().BoolVar(&guidance.Interrupt, "interrupt", false, "stop the turn in flight and begin it anew with the guidance")
+	command.Flags().BoolVar(&guidance.Void, "void", false, "void the open approvals of the run")
+	return command
 }
 
 func cancelCommand() *cobra.Command {
 	var reason string
-	command := asking("cancel RUN", "Cancel a run: nothing new begins, and what is in flight is settled", cobra.ExactArgs(1),
+	command := onRun("cancel RUN", "Cancel a run: nothing new begins, and what is in flight is settled", cobra.ExactArgs(1),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			r, err := c.Cancel(command.Context(), args[0], reason)
 			return sayStatus(command, r, err)
@@ -203,7 +249,7 @@ func cancelCommand() *cobra.Command {
 
 func resumeCommand() *cobra.Command {
 	var how client.Resume
-	command := asking("resume RUN", "Let a run go on that waits at a limit or is parked, or end it", cobra.ExactArgs(1),
+	command := onRun("resume RUN", "Let a run go on that waits at a limit or is parked, or end it", cobra.ExactArgs(1),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			r, err := c.Resume(command.Context(), args[0], how)
 			return sayStatus(command, r, err)
@@ -221,5 +267,5 @@ func sayStatus(command *cobra.Command, r client.Run, err error) error {
 	if err != nil {
 		return err
 	}
-	return say(command.OutOrStdout(), "run %s: %s", r.ID, strings.TrimSpace(r.Status+" "+strings.Join(r.WaitingFor, ", ")))
+	return say(command.OutOrStdout(), "run %s: %s", client.ShortID(r.ID), strings.TrimSpace(r.Status+" "+strings.Join(r.WaitingFor, ", ")))
 }

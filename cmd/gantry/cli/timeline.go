@@ -14,7 +14,7 @@ import (
 // timeline prints a run's events, one line each.
 type timeline struct {
 	out   io.Writer
-	hints bool           // also say what a person may do now
+	hints *hints         // also say what a person may do now; nil not to
 	calls map[int]string // the proposed calls by number
 }
 
@@ -37,7 +37,7 @@ type fact struct {
 
 // begin prints what was asked.
 func (t *timeline) begin(r client.Run) error {
-	return t.say("run %s started: %s asks %s: %s", r.ID, r.Subject.Principal, r.Agent, oneLine(r.Goal.Display))
+	return t.say("run %s started: %s asks %s: %s", client.ShortID(r.ID), r.Subject.Principal, r.Agent, oneLine(r.Goal.Display))
 }
 
 // print prints an event. Kinds that say little to people print nothing.
@@ -54,8 +54,13 @@ func (t *timeline) print(e client.Event) error {
 			return err
 		}
 	}
-	if hint := hint(run.EventKind(e.Kind), f); hint != "" && t.hints {
-		return t.say("      → %s", hint)
+	if t.hints == nil {
+		return nil
+	}
+	for _, hint := range t.hints.after(run.EventKind(e.Kind), f) {
+		if err := t.say("      → %s", hint); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -78,10 +83,7 @@ func (t *timeline) sentences(kind run.EventKind, f fact) []string {
 	case run.KindCallJudged:
 		return judged(f)
 	case run.KindCallEnded:
-		if f.Code == f.Outcome {
-			f.Code = "" // says no more
-		}
-		return one("call %d ended: %s %s", f.Call, f.Outcome, f.Code)
+		return one("call %d ended: %s", f.Call, told(f.Outcome, f.Code))
 	case run.KindCallUncertain:
 		return one("call %d may or may not have happened: %s", f.Call, f.Cause)
 	case run.KindLateOutcome:
@@ -89,7 +91,7 @@ func (t *timeline) sentences(kind run.EventKind, f fact) []string {
 	case run.KindVerified:
 		var checks []string
 		for _, check := range f.Checks {
-			checks = append(checks, one("check %s: %s %s", check.Name, check.Verdict, check.Code)...)
+			checks = append(checks, one("check %s: %s", check.Name, told(check.Verdict, check.Code))...)
 		}
 		return checks
 	case run.KindLimitReached:
@@ -97,7 +99,7 @@ func (t *timeline) sentences(kind run.EventKind, f fact) []string {
 	case run.KindParked:
 		return one("parked: %s %s", f.Code, f.Detail)
 	case run.KindEnded:
-		return one("run %v: %v %s", f.Status, f.Reason, f.Code)
+		return one("run %v: %s", f.Status, told(fmt.Sprint(f.Reason), f.Code))
 	}
 	return t.byPeople(kind, f)
 }
@@ -156,14 +158,20 @@ func judged(f fact) []string {
 	return nil
 }
 
-func hint(kind run.EventKind, f fact) string {
+// after says what who is asked by an event can do.
+func (h hints) after(kind run.EventKind, f fact) []string {
 	switch kind {
 	case run.KindApprovalRequested:
-		return "gantry approve " + f.Approval + " | gantry deny " + f.Approval
+		return h.decide(f.Approval)
 	case run.KindQuestionAsked:
-		return "gantry answer " + f.Question + " TEXT"
+		return []string{h.command("answer", f.Question, "TEXT")}
 	}
-	return ""
+	return nil
+}
+
+// decide says how an approval is given and refused.
+func (h hints) decide(approval string) []string {
+	return []string{h.command("approve", approval), h.command("deny", approval)}
 }
 
 // say prints one line with every character that is not seen written out: a

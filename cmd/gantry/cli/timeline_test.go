@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,8 +13,8 @@ import (
 	"gantry.dev/orchestrator/run"
 )
 
-// told prints events as the server tells them: texts stand in them whole.
-func told(t *testing.T, hints bool, events ...run.Event) string {
+// shown prints events as the server tells them: texts stand in them whole.
+func shown(t *testing.T, hints *hints, events ...run.Event) string {
 	var out bytes.Buffer
 	lines := timeline{out: &out, hints: hints}
 	for i, event := range events {
@@ -27,7 +28,7 @@ func told(t *testing.T, hints bool, events ...run.Event) string {
 func TestTimelineSaysWhatHappenedInOneLineEach(t *testing.T) {
 	tomas := run.Identity{Principal: "tomas"}
 	who := []policy.Approver{{Principal: "tomas", Why: "tool owner"}, {Role: "controller", Why: "policy"}}
-	got := told(t, true,
+	got := shown(t, &hints{folder: "x"},
 		run.Started{Subject: policy.Principal{ID: "anna"}, Checks: []string{"output"}},
 		run.TurnStarted{Turn: 1, Attempt: 1},
 		run.TurnFailed{Turn: 1, Cause: "LOST"},
@@ -55,6 +56,7 @@ func TestTimelineSaysWhatHappenedInOneLineEach(t *testing.T) {
 		run.LimitReached{Limit: "TURNS", Detail: "5 used", Approvers: who[:1]},
 		run.LimitRaised{Limit: "TURNS", By: tomas},
 		run.Verified{Checks: []run.CheckResult{{Name: "output", Verdict: run.CheckPassed}, {Name: "ledger", Verdict: run.CheckFailed, Code: "ABSENT"}}},
+		run.Verified{Checks: []run.CheckResult{{Name: "output", Verdict: run.CheckFailed, Code: string(run.CheckFailed)}}},
 		run.Parked{Code: "BROKEN", Detail: "look"},
 		run.Resumed{By: tomas},
 		run.Ended{Status: run.StatusPartial, Reason: "ACCEPTED_BY_PERSON"},
@@ -65,12 +67,13 @@ func TestTimelineSaysWhatHappenedInOneLineEach(t *testing.T) {
     7 call 2 FORBIDDEN by never
     8 call 3 only simulated: it would have been HOLD
     9 call 1 HELD: bank.pay — tomas (tool owner) or controller (policy) decides, digest 0123456789ab
-      → gantry approve ap1 | gantry deny ap1
+      → gantry approve ap1 --folder x
+      → gantry deny ap1 --folder x
    10 tomas granted call by approval ap1
    11 tomas denied call by approval ap1
    12 approval ap1 became void: EXPIRED
    13 call 1 ASKS: bank.pay — tomas (tool owner) or controller (policy) answers
-      → gantry answer q1 TEXT
+      → gantry answer q1 TEXT --folder x
    14 tomas answered question q1
    15 question q1 became void: CANCELLED
    17 call 1 may or may not have happened: LOST
@@ -85,15 +88,16 @@ func TestTimelineSaysWhatHappenedInOneLineEach(t *testing.T) {
    26 tomas raised limit TURNS
    27 check output: PASSED
    27 check ledger: FAILED ABSENT
-   28 parked: BROKEN look
-   29 tomas lets it go on
-   30 run PARTIAL: ACCEPTED_BY_PERSON
-`, got)
-	require.NotContains(t, told(t, false, run.ApprovalRequested{Approval: "ap1"}), "gantry approve")
+   28 check output: FAILED
+   29 parked: BROKEN look
+   30 tomas lets it go on
+   31 run PARTIAL: ACCEPTED_BY_PERSON
+`, strings.ReplaceAll(got, program(), "gantry"))
+	require.NotContains(t, shown(t, nil, run.ApprovalRequested{Approval: "ap1"}), "approve ap1")
 }
 
 func TestTimelineWritesOutWhatIsNotSeen(t *testing.T) {
-	got := told(t, false, run.CallProposed{Call: 1, Tool: "bank.pay\x1b[2J\u202e"})
+	got := shown(t, nil, run.CallProposed{Call: 1, Tool: "bank.pay\x1b[2J\u202e"})
 	require.Equal(t, "    1 call 1 proposed: bank.pay\\u{001B}[2J\\u{202E}\n", got)
 }
 

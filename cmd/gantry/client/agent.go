@@ -14,8 +14,9 @@ type Agent struct {
 const (
 	agentFields = `{name description department stage stopped}`
 
-	agentDocument = `query($name:String!){agent(name:$name)` + agentFields + `}`
-	stageDocument = `mutation($input:SetStageInput!){done:setStage(input:$input){agent` + agentFields +
+	agentDocument  = `query($name:String!){agent(name:$name)` + agentFields + `}`
+	agentsDocument = `{agents` + agentFields + `}`
+	stageDocument  = `mutation($input:SetStageInput!){done:setStage(input:$input){agent` + agentFields +
 		` awaitsSecondPerson userErrors{code message field}}}`
 )
 
@@ -24,6 +25,13 @@ func (c *Client) Agent(ctx context.Context, name string) (Agent, error) {
 	var got struct{ Agent Agent }
 	err := c.Ask(ctx, agentDocument, map[string]any{"name": name}, &got)
 	return got.Agent, err
+}
+
+// Agents reads the agents that the viewer may know of. Errors: *Error.
+func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
+	var got struct{ Agents []Agent }
+	err := c.Ask(ctx, agentsDocument, nil, &got)
+	return got.Agents, err
 }
 
 // SetStage changes how much an agent may do by itself. It reports whether a

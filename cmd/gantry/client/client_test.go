@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -99,8 +100,11 @@ func TestEveryOperationIsOneOfTheSchema(t *testing.T) {
 	item := `{"id":"i1","kind":"APPROVAL","since":"2026-03-01T09:00:00Z","run":{"version":"3"},"approval":{"id":"a1","digest":"d"},"question":{"id":"q1"}}`
 	found := serve(t, said(`{"data":{"inbox":[`+item+`]}}`)).client(t)
 	for name, operation := range map[string]func() error{
-		"start":  func() error { _, err := c.StartRun(ctx, client.Start{Agent: "a", Goal: "g", MicroUSD: 5}); return err },
-		"steer":  func() error { _, err := c.Steer(ctx, "r", "text"); return err },
+		"start": func() error { _, err := c.StartRun(ctx, client.Start{Agent: "a", Goal: "g", MicroUSD: 5}); return err },
+		"steer": func() error {
+			_, err := c.Steer(ctx, "r", client.Guidance{Text: "text", Interrupt: true, Void: true})
+			return err
+		},
 		"cancel": func() error { _, err := c.Cancel(ctx, "r", "why"); return err },
 		"run":    func() error { _, err := c.Run(ctx, "r"); return err },
 		"status": func() error { _, err := c.Status(ctx, "r"); return err },
@@ -125,6 +129,8 @@ func TestEveryOperationIsOneOfTheSchema(t *testing.T) {
 			_, err := c.Resolve(ctx, "r", client.Finding{Call: 1, Resolution: "REPEAT", Evidence: "e", Override: true})
 			return err
 		},
+		"agents":       func() error { _, err := c.Agents(ctx); return err },
+		"run id":       func() error { _, err := c.RunID(ctx, "01a22bba-7486-7175-8a58-39bddcc8990d"); return err },
 		"agent":        func() error { _, err := c.Agent(ctx, "a"); return err },
 		"stage":        func() error { _, _, err := c.SetStage(ctx, "a", "OBSERVE", ""); return err },
 		"events":       func() error { return c.Events(ctx, "r", "c", nil) },
@@ -141,10 +147,38 @@ func TestEveryOperationIsOneOfTheSchema(t *testing.T) {
 	question, err := found.Question(ctx, "q1")
 	require.NoError(t, err)
 	require.Equal(t, "q1", question.ID)
+	found = serve(t, said(`{"data":{"inbox":[],"runs":{"edges":[{"node":{"version":"9","approvals":[
+		{"id":"a2","status":"APPROVED","decisions":[{"by":{"principal":"bob"},"granted":true}]},
+		{"id":"a3","status":"OPEN"},{"id":"a4","status":"VOID","voidCause":"EXPIRED"}]}}],"pageInfo":{}}}}`)).client(t)
+	for id, want := range map[string]string{"a2": "no longer open: APPROVED; bob granted it", "a3": "open, but not for you", "a4": "VOID because EXPIRED"} {
+		_, err = found.Approval(ctx, id)
+		require.ErrorContains(t, err, want)
+	}
 	_, err = found.Approval(ctx, "other")
 	require.True(t, client.IsCode(err, "NOT_FOUND"), err)
 	_, err = found.Question(ctx, "other")
 	require.True(t, client.IsCode(err, "NOT_FOUND"), err)
+}
+
+func TestRunIsNamedByAnyOfItsIDs(t *testing.T) {
+	s := serve(t, said(`{"data":{"viewer":{"organisation":"acme"}}}`))
+	c := s.client(t)
+	const id = "01a22bba-7486-7175-8a58-39bddcc8990d"
+	for _, named := range []string{id, id + "/limit", id + "/parked", " " + id + "\n"} {
+		global, err := c.RunID(t.Context(), named)
+		require.NoError(t, err)
+		raw, err := base64.RawURLEncoding.DecodeString(global)
+		require.NoError(t, err)
+		require.JSONEq(t, `["run","acme","`+id+`"]`, string(raw))
+		require.Equal(t, id, client.ShortID(global))
+		again, err := c.RunID(t.Context(), global)
+		require.NoError(t, err)
+		require.Equal(t, global, again)
+	}
+	require.Len(t, s.requests(), 4, "a global id is not asked about")
+	for _, other := range []string{"r1", "WzFd", id} {
+		require.Equal(t, other, client.ShortID(other))
+	}
 }
 
 func TestCommandWithoutAnswerIsSentAgainUnderItsID(t *testing.T) {

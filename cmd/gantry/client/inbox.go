@@ -44,7 +44,15 @@ type Approval struct {
 	Reasons     []Reason   `json:"reasons"`
 	Approvers   []Approver `json:"approvers"`
 	Quorum      int        `json:"quorum"`
+	Decisions   []Decision `json:"decisions"` // so far
+	VoidCause   string     `json:"voidCause"` // empty unless it is void
 	ExpiresAt   time.Time  `json:"expiresAt"`
+}
+
+// Decision is one person's word on an approval.
+type Decision struct {
+	By      Actor `json:"by"`
+	Granted bool  `json:"granted"`
 }
 
 // Question is the model's question to a person.
@@ -75,10 +83,14 @@ type Item struct {
 
 const (
 	approvalFields = ` fragment A on Approval{id status digest run call tool operation resource arguments{...T} consequence impact costBound
- effectClass guarantee requester{...P} subject{...P} integrity reasons{policy text} approvers{...W} quorum expiresAt}`
+ effectClass guarantee requester{...P} subject{...P} integrity reasons{policy text} approvers{...W} quorum
+ decisions{by{...P} granted} voidCause expiresAt}`
 	questionFields = ` fragment Q on Question{id status run call question{...T} to{...W} expiresAt}`
 	itemFields     = `{id kind since expiresAt run{...R} approval{...A} question{...Q} limit{limit detail approvers{...W}}
  uncertain{...C} parked{code detail}}}` + runFields + callFields + approvalFields + questionFields
+
+	decisionsDocument = `query($filter:RunFilter,$first:Int!,$after:Cursor){runs(filter:$filter,first:$first,after:$after){
+ edges{node{id version approvals{id status decisions{by{...P} granted} voidCause}}} pageInfo{hasNextPage endCursor}}}` + actorFields
 
 	inboxDocument        = `{inbox` + itemFields
 	inboxChangedDocument = `subscription{inboxChanged` + itemFields
@@ -115,7 +127,46 @@ func (c *Client) Approval(ctx context.Context, id string) (Approval, error) {
 			return *a, nil
 		}
 	}
-	return Approval{}, notInInbox("approval", id)
+	return Approval{}, c.notOpen(ctx, id)
+}
+
+// notOpen says that an approval waits for the viewer no longer, and who decided
+// it, as far as the viewer's latest runs tell.
+func (c *Client) notOpen(ctx context.Context, id string) error {
+	runs, err := c.pages(ctx, decisionsDocument, Filter{}, latest)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		for _, a := range r.Approvals {
+			if a.ID == id || ShortID(a.ID) == id {
+				return &Error{Code: "NOT_FOUND", Message: "Approval " + ShortID(id) + " is " + a.stands() + "."}
+			}
+		}
+	}
+	return notInInbox("approval", id)
+}
+
+// latest is how many runs are looked through.
+const latest = 50
+
+// stands says in words where an approval stands that the viewer cannot decide.
+func (a Approval) stands() string {
+	words := "no longer open: " + a.Status
+	if a.Status == "OPEN" {
+		words = "open, but not for you to decide"
+	}
+	if a.VoidCause != "" {
+		words += " because " + a.VoidCause
+	}
+	for _, decision := range a.Decisions {
+		word := "denied"
+		if decision.Granted {
+			word = "granted"
+		}
+		words += "; " + decision.By.Principal + " " + word + " it"
+	}
+	return words
 }
 
 // Question finds an open question in the viewer's inbox by its global id or its

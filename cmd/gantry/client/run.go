@@ -179,9 +179,17 @@ func (c *Client) StartRun(ctx context.Context, start Start) (Run, error) {
 	return c.changeRun(ctx, startDocument, input)
 }
 
+// Guidance is what a person tells a run while it goes on.
+type Guidance struct {
+	Text      string
+	Interrupt bool // begin the turn in flight anew
+	Void      bool // void the open approvals
+}
+
 // Steer gives guidance to a run. Errors: *Error.
-func (c *Client) Steer(ctx context.Context, id, text string) (Run, error) {
-	return c.changeRun(ctx, steerDocument, map[string]any{"run": id, "text": text})
+func (c *Client) Steer(ctx context.Context, id string, guidance Guidance) (Run, error) {
+	return c.changeRun(ctx, steerDocument, map[string]any{"run": id, "text": guidance.Text,
+		"interrupt": guidance.Interrupt, "void": guidance.Void})
 }
 
 // Cancel cancels a run: nothing new begins. Reason may be empty. Errors: *Error.

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"gantry.dev/cmd/gantry/wire"
+	"gantry.dev/orchestrator/journal"
+)
+
+// program is how the person at the terminal began this command line.
+func program() string { return programOf(os.Args[0]) }
+
+// cached names the folder in which the go command keeps what it built to run.
+var cached = regexp.MustCompile(`^([0-9a-f]{64}-d|go-build\d*)$`)
+
+func programOf(started string) string {
+	for part := range strings.SplitSeq(filepath.ToSlash(started), "/") {
+		if cached.MatchString(part) {
+			return "go run ./cmd/gantry"
+		}
+	}
+	return started
+}
+
+// hints writes commands that a person may copy. The zero value writes them for
+// the folder that they look at anyway.
+type hints struct{ folder string }
+
+// hintsOf returns the hints that keep to the folder which a command was given.
+func hintsOf(command *cobra.Command) hints {
+	flag := command.Flags().Lookup(folderFlag)
+	if flag == nil || !flag.Changed {
+		return hints{}
+	}
+	return hints{folder: flag.Value.String()}
+}
+
+// command is a whole command line.
+func (h hints) command(words ...string) string {
+	line := program() + " " + strings.Join(words, " ")
+	if h.folder == "" {
+		return line
+	}
+	if strings.ContainsAny(h.folder, " '\"") {
+		return line + fmt.Sprintf(" --%s %q", folderFlag, h.folder)
+	}
+	return line + " --" + folderFlag + " " + h.folder
+}
+
+// version is the module's version and the commit that it was built from, as
+// far as the build knows them.
+func version() string {
+	build, known := debug.ReadBuildInfo()
+	if !known {
+		return "unknown"
+	}
+	words := []string{build.Main.Version}
+	for _, setting := range build.Settings {
+		if setting.Key == "vcs.revision" {
+			words = append(words, setting.Value)
+		}
+	}
+	return strings.Join(append(words, build.GoVersion), " ")
+}
+
+// sayUse lets a command that got the wrong arguments say which it takes.
+func sayUse(command *cobra.Command) {
+	check := command.Args
+	if check != nil {
+		command.Args = func(command *cobra.Command, args []string) error {
+			if err := check(command, args); err != nil {
+				return fmt.Errorf("%w; use: %s", err, command.UseLine())
+			}
+			return nil
+		}
+	}
+	for _, sub := range command.Commands() {
+		sayUse(sub)
+	}
+}
+
+// oneOf reads a word that must be one of several, in any case.
+func oneOf(what, word string, valid []string) (string, error) {
+	if upper := strings.ToUpper(word); slices.Contains(valid, upper) {
+		return upper, nil
+	}
+	return "", fmt.Errorf("%s must be one of %s, not %q", what, strings.Join(valid, ", "), word)
+}
+
+func atLeastOne(what string, number int) error {
+	if number < 1 {
+		return fmt.Errorf("%s must be at least 1", what)
+	}
+	return nil
+}
+
+// advice is an error in words that say what to do about it.
+type advice struct {
+	text  string
+	cause error
+}
+
+func (a advice) Error() string { return a.text }
+func (a advice) Unwrap() error { return a.cause }
+
+// open opens a process, and says what to do where another is in its way.
+func open(ctx context.Context, config wire.Config) (*wire.Platform, error) {
+	p, err := wire.Open(ctx, config)
+	if errors.Is(err, journal.ErrInUse) {
+		folder := config.Folder
+		if path, named := strings.CutPrefix(config.Database, "sqlite:"); named {
+			folder = filepath.Dir(path)
+		}
+		return nil, advice{"another gantry process uses " + folder + "; stop it first", err}
+	}
+	if err != nil {
+		return nil, placeTaken(err, config.Listen, "listen")
+	}
+	return p, nil
+}
+
+// placeTaken says what to do where something else listens already.
+func placeTaken(err error, at, flag string) error {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	return advice{at + " is in use; stop what listens there or choose another with --" + flag, err}
+}
