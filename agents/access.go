@@ -40,17 +40,84 @@ func ReadRevision(name string, raw []byte) (Revision, error) {
 	return revision.completed(), nil
 }
 
-// SecondPerson returns somebody other than the given person whose word
-// suffices to change an agent: with whom it can be tried out whether two people
-// could. It is empty where there is none.
+// SecondPerson returns somebody other than the given person with whose word
+// the person could publish a revision: with them it can be tried out whether
+// two people could. Where nobody's word suffices it is anybody else.
 func (o Organisation) SecondPerson(by string, change Revision) string {
-	if current, exists := o.Agent(change.Name); exists {
-		change = current
-	}
-	for _, other := range o.owners(change) {
-		if other != by {
-			return other
+	return o.second(by, o.parties(change))
+}
+
+// SecondToLift is SecondPerson for the end of a kill.
+func (o Organisation) SecondToLift(by string, scope KillScope, name string) string {
+	people, _ := o.answering(scope, name)
+	return o.second(by, [][]string{people})
+}
+
+func (o Organisation) second(by string, parties [][]string) string {
+	anybody := ""
+	for _, p := range o.Principals {
+		if p.ID == by || p.Kind != policy.Person {
+			continue
+		}
+		anybody = p.ID
+		if !slices.ContainsFunc(parties, func(party []string) bool { return !slices.Contains(party, by) && !slices.Contains(party, p.ID) }) {
+			return p.ID
 		}
 	}
-	return o.Owner
+	return anybody
+}
+
+// Sees reports whether a person may know of an agent: it serves them, or they
+// answer for it.
+func (o Organisation) Sees(person policy.Principal, agent string) bool {
+	revision, exists := o.Agent(agent)
+	return exists && (person.Organisation == o.Name && revision.Serves(person) || o.Answers(person, agent))
+}
+
+// Knows reports whether a person may know that there is what a kill can stop:
+// they answer for it, it is their department, or an agent that they see is of
+// it or uses it.
+func (o Organisation) Knows(person policy.Principal, scope KillScope, name string) bool {
+	people, exists := o.answering(scope, name)
+	if !exists || person.Organisation != o.Name {
+		return false
+	}
+	if scope == KillAll || slices.Contains(people, person.ID) || scope == KillDepartment && person.Department == name {
+		return true
+	}
+	return slices.ContainsFunc(o.Agents, func(r Revision) bool { return r.reaches(scope, name) && o.Sees(person, r.Name) })
+}
+
+// reaches reports whether who sees the agent sees this, too.
+func (r Revision) reaches(scope KillScope, name string) bool {
+	switch scope {
+	case KillAgent:
+		return r.Name == name
+	case KillDepartment:
+		return r.Department == name
+	case KillTool:
+		return slices.ContainsFunc(r.Tools, func(use ToolUse) bool { return use.Name == name })
+	}
+	return false
+}
+
+// Proposable returns the organisation as the proposal of a revision is tried
+// out for a person: without an agent of its name that they may not know of, so
+// that the name answers like a free one. Errors: ErrNotAPerson; ErrNotEntitled
+// for who neither knows the agent nor is of the department that would get it.
+func (o Organisation) Proposable(person policy.Principal, change Revision) (Organisation, error) {
+	if !o.isPerson(person.ID) {
+		return Organisation{}, ErrNotAPerson
+	}
+	if o.Sees(person, change.Name) {
+		return o, nil
+	}
+	people, known := o.answering(KillDepartment, change.Department)
+	if !known || person.Department != change.Department && !slices.Contains(people, person.ID) {
+		return Organisation{}, ErrNotEntitled
+	}
+	o.Agents = slices.DeleteFunc(slices.Clone(o.Agents), func(r Revision) bool { return r.Name == change.Name })
+	o.Stages = slices.DeleteFunc(slices.Clone(o.Stages), func(d StageDecision) bool { return d.Agent == change.Name })
+	o.Kills = slices.DeleteFunc(slices.Clone(o.Kills), func(k Kill) bool { return k.Scope == KillAgent && k.Name == change.Name })
+	return o, nil
 }

@@ -56,24 +56,25 @@ type Kill struct {
 }
 
 // Publish makes a revision the current one of its agent. By wrote it, another
-// person approves it, and one of the two answers for the agent: its owner, so
-// far or from now on, or the owner of its department. Its stage must not be
-// freer than the agent's is now; a new agent starts no freer than APPROVE.
-// Publishing what is current already changes nothing.
+// person approves it, and one of the two answers for the agent as it is now:
+// its owner or that of its department. Where a department gets an agent, a new
+// one or another's, the department's owner must be one of the two as well: it
+// pays from then on, and whom a manifest names as owner says nothing yet. Its
+// stage must not be freer than the agent's is now; a new agent starts no freer
+// than APPROVE. Publishing what is current already changes nothing.
 func Publish(current Organisation, change Revision, by, approvedBy string) (Organisation, error) {
 	change = change.completed()
-	accountable := current.owners(change)
 	stage := policy.Approve
 	if earlier, exists := current.Agent(change.Name); exists {
 		if same, err := sameRevision(earlier, change); err != nil || same {
 			return current, err
 		}
-		// Who answers for the agent now must have a say in giving it away.
-		accountable = current.owners(earlier)
 		stage = current.Stage(earlier)
 	}
-	if err := current.twoPeople(by, approvedBy, accountable); err != nil {
-		return Organisation{}, fmt.Errorf("publish %s: %w", change.Name, err)
+	for _, accountable := range current.parties(change) {
+		if err := current.twoPeople(by, approvedBy, accountable); err != nil {
+			return Organisation{}, fmt.Errorf("publish %s: %w", change.Name, err)
+		}
 	}
 	if change.Stage > stage {
 		return Organisation{}, fmt.Errorf("publish %s: %w", change.Name, ErrFreerStage)
@@ -167,6 +168,20 @@ func (o Organisation) checked() (Organisation, error) {
 func (o Organisation) owners(r Revision) []string {
 	department, _ := o.Department(r.Department)
 	return []string{r.Owner, department.Owner}
+}
+
+// parties returns who must have a say in publishing a revision: of each list one.
+func (o Organisation) parties(change Revision) [][]string {
+	var parties [][]string
+	earlier, exists := o.Agent(change.Name)
+	if exists {
+		parties = append(parties, o.owners(earlier))
+	}
+	if !exists || earlier.Department != change.Department {
+		department, _ := o.Department(change.Department)
+		parties = append(parties, []string{department.Owner})
+	}
+	return parties
 }
 
 // answering returns who may stop something, and whether it exists.

@@ -69,6 +69,31 @@ func TestPublishRefusesWhatIsInvalidOrFreer(t *testing.T) {
 	require.Equal(t, digest(t, current), digest(t, next))
 }
 
+// Who a manifest names as owner says nothing: the department pays, so its owner
+// takes part.
+func TestDepartmentsOwnerTakesPartInWhatItGets(t *testing.T) {
+	current := load(t)
+	fresh, _ := current.Agent("invoice-reconciler")
+	fresh.Name, fresh.Owner, fresh.Audience = "supplier-scout", "nadia.haddad", []string{"procurement"}
+	_, err := agents.Publish(current, fresh, "pieter.vanacker", "nadia.haddad")
+	require.ErrorIs(t, err, agents.ErrNotEntitled, "procurement does not spend what is finance's")
+	for _, pair := range [][2]string{{"pieter.vanacker", "marta.lindqvist"}, {"marta.lindqvist", "nadia.haddad"}} {
+		_, err = agents.Publish(current, fresh, pair[0], pair[1])
+		require.NoError(t, err)
+	}
+
+	moved, _ := current.Agent("invoice-reconciler")
+	moved.Department, moved.Owner, moved.Audience = "procurement", "nadia.haddad", []string{"procurement"}
+	for _, pair := range [][2]string{{"nadia.haddad", "pieter.vanacker"}, {"marta.lindqvist", "pieter.vanacker"}, {"marta.lindqvist", "tomas.rehak"}} {
+		_, err = agents.Publish(current, moved, pair[0], pair[1])
+		require.ErrorIs(t, err, agents.ErrNotEntitled, pair)
+	}
+	_, err = agents.Publish(current, moved, "marta.lindqvist", "nadia.haddad")
+	require.NoError(t, err, "who gives and who gets it")
+	require.Equal(t, "nadia.haddad", current.SecondPerson("marta.lindqvist", moved))
+	require.Equal(t, "marta.lindqvist", current.SecondPerson("nadia.haddad", moved))
+}
+
 func TestStageIsRaisedWithEvidenceAndLoweredByOne(t *testing.T) {
 	current := load(t)
 	raise := agents.StageDecision{Agent: "invoice-reconciler", Stage: policy.Automate, Evidence: "observe/2026-10", By: "amara.diallo", ApprovedBy: "marta.lindqvist", AtMs: 7}
