@@ -21,6 +21,8 @@ const (
 	listRounds  = 3 // turns of listing folders
 	listFolders = 8 // folders in one such turn
 	quotes      = 3 // passages of an answer
+
+	headingWords = 2 // keywords that make a heading speak for its section
 )
 
 const selfDescription = "I am an offline search assistant, not a language model: I find passages and quote them, I do not reason about them."
@@ -246,7 +248,7 @@ func (l *lookup) report() string {
 	const closing = "\nWhether this answers your question is for you to judge.\n"
 	room := int(l.request.MaxTokens)*bytesPerToken - out.Len() - len(closing)
 	shown := 0
-	for _, p := range best(l.keywords, found) {
+	for _, p := range ranked(l.keywords, found) {
 		quoted := p.quoted()
 		if l.request.MaxTokens > 0 && len(quoted) > room {
 			continue
@@ -262,6 +264,37 @@ func (l *lookup) report() string {
 	}
 	out.WriteString(closing)
 	return out.String()
+}
+
+// ranked returns the best passages, first those under the heading that has most
+// of the keywords. Such a heading speaks for its whole section, so that a table
+// is found by what stands above it: its rows repeat none of that.
+func ranked(keywords []string, all []passage) []passage {
+	kept := best(keywords, all)
+	type place struct {
+		path  string
+		first int
+	}
+	known := map[place]bool{}
+	for _, p := range kept {
+		known[place{p.path, p.first}] = true
+	}
+	for _, p := range all {
+		if under(keywords, p) >= headingWords && !known[place{p.path, p.first}] {
+			kept = append(kept, p)
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b passage) int { return cmp.Compare(under(keywords, b), under(keywords, a)) })
+	return kept
+}
+
+// under counts the keywords in the heading of a passage. One word alone may
+// stand there by chance and counts for nothing.
+func under(keywords []string, p passage) int {
+	if n := len(hits(keywords, p.heading)); n >= headingWords {
+		return n
+	}
+	return 0
 }
 
 func said(text string) Answer { return Answer{Finish: FinishStop, Text: text} }

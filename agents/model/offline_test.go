@@ -104,6 +104,26 @@ func TestOfflineSearchesReadsAndQuotes(t *testing.T) {
 	require.NotContains(t, text, "Trains")
 }
 
+// The sentence has all the words and answers nothing; the table has none of
+// them but in its heading.
+func TestOfflineQuotesTheTableUnderTheHeadingThatIsAskedFor(t *testing.T) {
+	question := []model.Message{
+		{Role: model.User, Text: "How many days of parental leave do we give?"},
+		{Role: model.Assistant, Calls: []model.Call{{ID: "c1", Name: "files.search"}}},
+		{Role: model.ToolReply, CallID: "c1", Text: encoded(t, map[string]any{"matches": []map[string]any{{"path": "a.md", "line": 3, "text": "leave"}}})},
+		{Role: model.Assistant, Calls: []model.Call{{ID: "c2", Name: "files.read", Arguments: []byte(`{"path":"a.md"}`)}}},
+		{Role: model.ToolReply, CallID: "c2", Text: encoded(t, map[string]any{"path": "a.md", "text": "# Leave\n\n" +
+			"Days lapse in June, unless parental leave made it impossible to take them.\n\n" +
+			"## Parental and family leave\n\n| for | length |\n|---|---|\n| adoption | 8 weeks |\n\n## Pay\n\n| for | part |\n|---|---|\n"})},
+	}
+	answer, err := model.NewOffline().Take(t.Context(), model.Request{Tools: fileTools, MaxTokens: 4000, Messages: question}, nil)
+	require.NoError(t, err)
+	table, sentence := strings.Index(answer.Text, "a.md, lines 7-9:\n> | for | length |\n"), strings.Index(answer.Text, "> Days lapse")
+	require.Positive(t, table, answer.Text)
+	require.Greater(t, sentence, table, "it comes after")
+	require.NotContains(t, answer.Text, "| part |")
+}
+
 func TestOfflineListsWhereItCannotSearch(t *testing.T) {
 	text, used := converse(t, "Who books trains?", fileTools[:2])
 	require.Equal(t, "files.list", used[0])
