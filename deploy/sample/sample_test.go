@@ -17,6 +17,7 @@ import (
 	"gantry.dev/agents/tool"
 	"gantry.dev/deploy/sample"
 	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/policy/cases"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -361,4 +362,23 @@ func TestPoliciesOfTheSample(t *testing.T) {
 	require.Equal(t, policy.Permit, read("policy-librarian", "liam.byrne", "hr/leave.md"))
 	require.Equal(t, policy.Forbid, read("policy-librarian", "liam.byrne", "finance/goods-receipts.csv"))
 	require.Equal(t, policy.Permit, read("research-assistant", "liam.byrne", "sales/accounts.md"))
+}
+
+func TestTheCasesOfThePoliciesHold(t *testing.T) {
+	organisation := load(t)
+	set, err := organisation.PolicySet()
+	require.NoError(t, err)
+	names, err := filepath.Glob("cases/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		list, err := cases.Parse(policy.File{Name: name, Text: text}, organisation.Shapes(), organisation.Directory())
+		require.NoError(t, err)
+		require.NotEmpty(t, list)
+		for _, each := range list {
+			require.Empty(t, each.Run(set, organisation.Directory()), "%s:%d: %s", each.File, each.Line, each.Name)
+		}
+	}
 }
