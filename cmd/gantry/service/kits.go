@@ -10,6 +10,7 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/perform"
+	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
 	"gantry.dev/orchestrator/run"
@@ -47,7 +48,11 @@ func (k *Kits) Current(ctx context.Context, organisation string) (*perform.Kit, 
 	return k.At(ctx, organisation, digest)
 }
 
-// At returns the kit of a configuration.
+// errAltered means that a stored configuration is not what its digest names.
+var errAltered = errors.New("what is stored is not what was put in force; nothing is done with it")
+
+// At returns the kit of a configuration. What is stored under its digest must
+// be what the digest is of: else it is an error.
 func (k *Kits) At(ctx context.Context, organisation, digest string) (*perform.Kit, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -57,6 +62,10 @@ func (k *Kits) At(ctx context.Context, organisation, digest string) (*perform.Ki
 	body, err := k.store.Configuration(ctx, organisation, digest)
 	if err != nil {
 		return nil, err
+	}
+	stored, err := canon.JSON(body)
+	if err != nil || canon.Digest(stored) != digest {
+		return nil, errors.Join(fmt.Errorf("configuration %.12s: %w", digest, errAltered), err)
 	}
 	var o agents.Organisation
 	if err := json.Unmarshal(body, &o); err != nil {

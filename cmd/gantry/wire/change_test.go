@@ -1,9 +1,11 @@
 package wire_test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -168,6 +170,28 @@ func TestTwoPeopleWhoPublishAtOnceAreTwo(t *testing.T) {
 		})
 		require.NotEqual(t, waits[0], waits[1], "one proposed, the other approved")
 	}
+}
+
+// What stands under a digest is what the digest is of, or nothing is done with it.
+func TestAlteredConfigurationIsNotServed(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t, plan{})
+	digest, err := h.organisation.Digest()
+	require.NoError(t, err)
+	h.close()
+	db, err := sql.Open("sqlite", filepath.Join(h.folder, "gantry.db"))
+	require.NoError(t, err)
+	result, err := db.ExecContext(t.Context(), `UPDATE configurations SET body = replace(CAST(body AS TEXT), '"owner":"marta.lindqvist"', '"owner":"jonas.petersen"')`)
+	require.NoError(t, err)
+	changed, err := result.RowsAffected()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, changed)
+	require.NoError(t, db.Close())
+	h.open()
+	_, err = h.platform.Kits.At(t.Context(), h.organisation.Name, digest)
+	require.ErrorContains(t, err, "is not what was put in force")
+	_, err = h.platform.Organisation(t.Context(), h.organisation.Name)
+	require.ErrorContains(t, err, "is not what was put in force")
 }
 
 // A kill stops what a waiting run would do next, also when its call is granted
