@@ -12,6 +12,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/deploy/sample"
 	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
 )
 
 // files returns a copy of the sample's configuration that a test may change.
@@ -196,4 +197,16 @@ func TestDirectoryKnowsWhoAnswers(t *testing.T) {
 	agent, found := d.Principal(agents.AgentID("policy-librarian"))
 	require.True(t, found)
 	require.Equal(t, policy.Agent, agent.Kind)
+}
+
+func TestRunsOfAConversationAreOnItsAccount(t *testing.T) {
+	o := load(t)
+	const november = 1_795_000_000_000
+	carried := []string{"department:northwind/finance@2026-11", "organisation:northwind@2026-11"}
+	require.Equal(t, carried, o.Accounts("finance", "", november))
+	require.Equal(t, append([]string{"conversation:northwind@c1"}, carried...), o.Accounts("finance", "c1", november))
+	o.Conversation.Per = agents.PerMonth
+	require.Equal(t, "conversation:northwind@c1@2026-11", o.Accounts("finance", "c1", november)[0])
+	node, _ := run.NodeOfPeriod("conversation:northwind@c1@2026-11")
+	require.Equal(t, o.ConversationNode(), node, "whose limit it begins with")
 }

@@ -151,7 +151,7 @@ func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, now
 		Chain: []string{order.Person.ID, agents.AgentID(revision.Name)}, Agent: facts, Contact: revision.Contact, Goal: goal, History: history,
 		Snapshot: snapshot, SnapshotDigest: snapshot.Digest(), Authority: authority, Limits: revision.Limits.Run(),
 		Checks: append([]string{outputCheck}, revision.Completion.Names()...), By: order.By,
-		Accounts: o.Accounts(revision.Department, nowMs),
+		Accounts: o.Accounts(revision.Department, order.Conversation, nowMs),
 	}, nil
 }
 

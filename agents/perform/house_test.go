@@ -125,7 +125,7 @@ func inside(t *testing.T, organisation agents.Organisation, test func(t *testing
 		h.admitted = h.kit(organisation)
 		h.engine = engine.New(h, h.rules)
 		require.NoError(t, h.SetGate(t.Context(), run.GateChange{Gate: run.ConfigGate("o"), Value: h.admitted.Digest}))
-		for _, node := range organisation.Accounts("d", 0) {
+		for _, node := range organisation.Accounts("d", "", 0) {
 			require.NoError(t, h.SetBudget(t.Context(), node, run.Amount{MicroUSD: 5_000_000, Tokens: 5_000_000}))
 		}
 		test(t, h)

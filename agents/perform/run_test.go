@@ -220,7 +220,7 @@ func TestAdmissionRefusesAndLeavesNothingBehind(t *testing.T) {
 				}
 				_, err = h.Receipt(t.Context(), "o", order.Person.ID, "c1")
 				require.ErrorIs(t, err, engine.ErrNotFound)
-				for _, node := range h.organisation.Accounts("d", 0) {
+				for _, node := range h.organisation.Accounts("d", "", 0) {
 					budget, err := h.Budget(t.Context(), node)
 					require.NoError(t, err)
 					require.Zero(t, budget.Reserved, node)

@@ -171,7 +171,10 @@ func (k *Kits) Apply(ctx context.Context, loaded agents.Organisation) (digest st
 				return step{}, err
 			}
 		}
-		return step{next: &after, limits: moved(current, after, nowMs)}, nil
+		limits := moved(current, after, nowMs)
+		// Nobody sets it but the files, so it is theirs whatever stood before.
+		limits[after.ConversationNode()] = run.Amount{MicroUSD: after.Conversation.MicroUSD, Tokens: after.Conversation.Tokens}
+		return step{next: &after, limits: limits}, nil
 	})
 	if err != nil {
 		return "", false, err

@@ -9,6 +9,7 @@ import (
 	"github.com/sourcegraph/conc/iter"
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/agents"
 	"gantry.dev/cmd/gantry/client"
 )
 
@@ -74,6 +75,33 @@ func TestBudgetsAreSeenAndSetByWhoMay(t *testing.T) {
 	h.apply(files)
 	require.Equal(t, "70000000", marta.nodes()["department/sales"], "what the files changed")
 	require.Equal(t, "140000000", marta.nodes()["department/finance"], "what a person set stays")
+}
+
+// A conversation has a budget of its own; zero means that nothing may be spent.
+func TestConversationsBudgetBoundsItsRuns(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t, plan{organisation: func(o *agents.Organisation) { o.Conversation = agents.Budget{Per: agents.InTotal} }})
+	amara := h.as(asker)
+	begin := func(conversation string) done {
+		input := map[string]any{"agent": reconciler, "goal": "Reconcile INV-1002."}
+		if conversation != "" {
+			input["conversation"] = conversation
+		}
+		return amara.mutate("startRun", input)
+	}
+	require.Equal(t, "BUDGET", begin(amara.talk("Nothing", controller)).code())
+	require.Equal(t, "COMPLETED", amara.ended(begin("").Run.ID).Status, "a run outside of conversations")
+
+	files := h.organisation
+	one, _ := files.Agent(reconciler)
+	files.Conversation = agents.Budget{MicroUSD: one.Limits.MicroUSD, Tokens: one.Limits.Tokens, Per: agents.InTotal}
+	h.apply(files)
+	first, second := amara.talk("First", controller), amara.talk("Second", controller)
+	started := begin(first)
+	require.Empty(t, started.UserErrors)
+	require.Equal(t, "COMPLETED", amara.ended(started.Run.ID).Status)
+	require.Equal(t, "BUDGET", begin(first).code(), "what the first run settled is gone")
+	require.Empty(t, begin(second).UserErrors, "another conversation has a budget of its own")
 }
 
 // usage is what a person sees of what was spent, by group.
