@@ -181,7 +181,16 @@ func (organisation) Publish(context.Context, graph.Caller, string, []byte) (stri
 func (organisation) SetStage(context.Context, graph.Caller, string, string, policy.Stage, string) (graph.Change, error) {
 	return graph.Change{}, agents.ErrNoEvidence
 }
-func (organisation) Kill(context.Context, graph.Caller, string, agents.KillScope, string, string) (graph.Change, error) {
+
+type kills struct{}
+
+func (kills) List(context.Context, graph.Caller) ([]agents.Kill, error) {
+	return []agents.Kill{{Scope: agents.KillAgent, Name: "payer", By: "anna", Reason: "odd bookings", AtMs: 1000}}, nil
+}
+func (kills) Lift(context.Context, graph.Caller, string, agents.KillScope, string) (graph.Change, error) {
+	return graph.Change{Pending: true}, nil
+}
+func (kills) Stop(context.Context, graph.Caller, string, agents.KillScope, string, string) (graph.Change, error) {
 	return graph.Change{}, nil
 }
 
@@ -208,7 +217,7 @@ func serve(t *testing.T, change ...func(*graph.Config)) *served {
 	verifier, err := graph.NewVerifier(private.Public().(ed25519.PublicKey), "https://issuer", "gantry", func() time.Time { return now })
 	require.NoError(t, err)
 	ids := 0
-	config := graph.Config{Runs: w, Conversations: conversations{}, Inbox: w, Tools: w, Agents: organisation{}, Budgets: budgets{}, Live: live{w},
+	config := graph.Config{Runs: w, Conversations: conversations{}, Inbox: w, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{}, Live: live{w},
 		Directory: w, Verifier: verifier, Limits: graph.DefaultLimits(), Connections: graph.DefaultConnectionLimits(),
 		NewID: func() string { ids++; return "id-" + strconv.Itoa(ids) }, Clock: func() time.Time { return now }}
 	for _, c := range change {

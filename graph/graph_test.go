@@ -42,6 +42,15 @@ func TestTextsAreWithheldInPlace(t *testing.T) {
 	require.Contains(t, got.raw, `{"text":{"value":"[redacted]","withheld":[{"reason":"NOT_CLEARED"}],"labels":[]}}`)
 }
 
+func TestKillsAreShownAndLifted(t *testing.T) {
+	s := serve(t)
+	got := s.ask(t, "anna", `{kills{scope name by{principal} reason at}}`, nil)
+	require.Empty(t, got.Errors, got.raw)
+	require.Contains(t, got.raw, `{"scope":"AGENT","name":"payer","by":{"principal":"anna"},"reason":"odd bookings","at":"1970-01-01T00:00:01Z"}`)
+	got = s.ask(t, "anna", `mutation{liftKill(input:{scope:AGENT,name:"payer",clientMutationId:"m"}){outcome awaitsSecondPerson clientMutationId userErrors{code}}}`, nil)
+	require.Contains(t, got.raw, `{"outcome":"ACCEPTED","awaitsSecondPerson":true,"clientMutationId":"m","userErrors":[]}`)
+}
+
 func TestAbsentAndForbiddenLookTheSame(t *testing.T) {
 	s := serve(t)
 	id := s.runID(t)

@@ -31,6 +31,7 @@ type Config struct {
 	Inbox         Inbox
 	Tools         Tools
 	Agents        Agents
+	Kills         Kills
 	Budgets       Budgets
 	Live          Live
 	Directory     Directory
@@ -57,7 +58,7 @@ type Handler struct {
 // missing.
 func NewHandler(config Config) (*Handler, error) {
 	if config.Runs == nil || config.Conversations == nil || config.Inbox == nil || config.Tools == nil || config.Agents == nil ||
-		config.Budgets == nil || config.Live == nil || config.Directory == nil || config.Verifier == nil || config.NewID == nil || config.Clock == nil {
+		config.Kills == nil || config.Budgets == nil || config.Live == nil || config.Directory == nil || config.Verifier == nil || config.NewID == nil || config.Clock == nil {
 		return nil, errors.New("graph: the configuration is not complete")
 	}
 	if config.Log == nil {

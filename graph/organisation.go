@@ -292,6 +292,22 @@ func (r mutations) SetBudget(ctx context.Context, in generated.SetBudgetInput) (
 	return payload, err
 }
 
+// Kills lists what is stopped.
+func (r queries) Kills(ctx context.Context) ([]*generated.Kill, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.config.Kills.List(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newViewer(ctx, r.config, caller, nil)
+	return each(list, func(k agents.Kill) *generated.Kill {
+		return &generated.Kill{Scope: generated.KillScope(k.Scope), Name: k.Name, By: v.actor(k.By), Reason: k.Reason, At: at(k.AtMs)}
+	}), err
+}
+
 // Kill stops something.
 func (r mutations) Kill(ctx context.Context, in generated.KillInput) (*generated.KillPayload, error) {
 	c, err := r.command(ctx, in.CommandID)
@@ -300,13 +316,27 @@ func (r mutations) Kill(ctx context.Context, in generated.KillInput) (*generated
 	}
 	var change Change
 	if err == nil {
-		change, err = r.config.Agents.Kill(ctx, c.caller, c.id, agents.KillScope(in.Scope), in.Name, in.Reason)
+		change, err = r.config.Kills.Stop(ctx, c.caller, c.id, agents.KillScope(in.Scope), in.Name, in.Reason)
 	}
+	return killPayload(change, err, in.ClientMutationID)
+}
+
+// LiftKill proposes to end a kill or ends it.
+func (r mutations) LiftKill(ctx context.Context, in generated.LiftKillInput) (*generated.KillPayload, error) {
+	c, err := r.command(ctx, in.CommandID)
+	var change Change
+	if err == nil {
+		change, err = r.config.Kills.Lift(ctx, c.caller, c.id, agents.KillScope(in.Scope), in.Name)
+	}
+	return killPayload(change, err, in.ClientMutationID)
+}
+
+func killPayload(change Change, err error, client *string) (*generated.KillPayload, error) {
 	refusals, err := userErrors(err)
 	if err != nil {
 		return nil, err
 	}
-	payload := &generated.KillPayload{UserErrors: refusals, ClientMutationID: in.ClientMutationID}
+	payload := &generated.KillPayload{UserErrors: refusals, ClientMutationID: client, AwaitsSecondPerson: change.Pending}
 	if len(refusals) == 0 {
 		payload.Outcome = mutationOutcome(change.Replayed)
 	}

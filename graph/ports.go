@@ -161,8 +161,17 @@ type Agents interface {
 	Publish(ctx context.Context, caller Caller, commandID string, manifest []byte) (name string, change Change, err error)
 	// SetStage changes how much an agent may do by itself.
 	SetStage(ctx context.Context, caller Caller, commandID, name string, stage policy.Stage, evidence string) (Change, error)
-	// Kill stops new intents.
-	Kill(ctx context.Context, caller Caller, commandID string, scope agents.KillScope, name, reason string) (Change, error)
+}
+
+// Kills stop new intents. What the caller may not know of is
+// engine.ErrNotFound; refusals are the errors of package agents.
+type Kills interface {
+	// List returns what is stopped, sorted by scope and name.
+	List(ctx context.Context, caller Caller) ([]agents.Kill, error)
+	// Stop stops something at once.
+	Stop(ctx context.Context, caller Caller, commandID string, scope agents.KillScope, name, reason string) (Change, error)
+	// Lift proposes to end a kill, or ends the one whose end another person proposed.
+	Lift(ctx context.Context, caller Caller, commandID string, scope agents.KillScope, name string) (Change, error)
 }
 
 // Budget is one node of the organisation's budgets in its current period.

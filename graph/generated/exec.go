@@ -65,6 +65,7 @@ type MutationResolver interface {
 	SetStage(ctx context.Context, input SetStageInput) (*AgentPayload, error)
 	SetBudget(ctx context.Context, input SetBudgetInput) (*BudgetPayload, error)
 	Kill(ctx context.Context, input KillInput) (*KillPayload, error)
+	LiftKill(ctx context.Context, input LiftKillInput) (*KillPayload, error)
 }
 type QueryResolver interface {
 	Viewer(ctx context.Context) (*Viewer, error)
@@ -77,6 +78,7 @@ type QueryResolver interface {
 	Runs(ctx context.Context, filter *RunFilter, first int, after *string) (*RunConnection, error)
 	Run(ctx context.Context, id string) (*Run, error)
 	Inbox(ctx context.Context) ([]*InboxItem, error)
+	Kills(ctx context.Context) ([]*Kill, error)
 	Budgets(ctx context.Context) ([]*Budget, error)
 	Usage(ctx context.Context, groupBy UsageGroup, from time.Time, to time.Time) ([]*UsageRow, error)
 	Audit(ctx context.Context, run string) (*Audit, error)
@@ -122,6 +124,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("CancelRunInput", ec.unmarshalInputCancelRunInput),
 			graphql.NewInputUnmarshaler("DecideApprovalInput", ec.unmarshalInputDecideApprovalInput),
 			graphql.NewInputUnmarshaler("KillInput", ec.unmarshalInputKillInput),
+			graphql.NewInputUnmarshaler("LiftKillInput", ec.unmarshalInputLiftKillInput),
 			graphql.NewInputUnmarshaler("PublishAgentInput", ec.unmarshalInputPublishAgentInput),
 			graphql.NewInputUnmarshaler("ResolveUncertainInput", ec.unmarshalInputResolveUncertainInput),
 			graphql.NewInputUnmarshaler("ResumeRunInput", ec.unmarshalInputResumeRunInput),
@@ -318,6 +321,8 @@ type Query {
   ): Run
   "What waits for the viewer: calls to decide, questions, limits, uncertain calls, parked runs."
   inbox: [InboxItem!]!
+  "What is stopped now, of what the viewer may know of."
+  kills: [Kill!]!
   "The budgets that the viewer may see."
   budgets: [Budget!]!
   "What was spent, grouped."
@@ -1552,6 +1557,11 @@ type Mutation {
     "What to stop."
     input: KillInput!
   ): KillPayload!
+  "Proposes to let go on what a kill stops, or does it when another person proposed the same. One of the two must answer for it."
+  liftKill(
+    "What goes on."
+    input: LiftKillInput!
+  ): KillPayload!
 }
 
 "A conversation to begin."
@@ -1816,6 +1826,20 @@ enum KillScope {
   TOOL
 }
 
+"A kill that stands: no new effect begins of what it stops."
+type Kill {
+  "What kind of thing is stopped."
+  scope: KillScope!
+  "Its name; empty for ALL."
+  name: String!
+  "Who stopped it."
+  by: Actor!
+  "Why."
+  reason: String!
+  "Since when."
+  at: Time!
+}
+
 "What to stop."
 input KillInput {
   "What kind of thing."
@@ -1830,8 +1854,22 @@ input KillInput {
   clientMutationId: String
 }
 
-"Something that was stopped."
+"What goes on."
+input LiftKillInput {
+  "What kind of thing was stopped."
+  scope: KillScope!
+  "Its name; empty for ALL."
+  name: String! = ""
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"Something that was stopped, or goes on."
 type KillPayload {
+  "Whether a second person must do the same before it takes effect: never for a kill."
+  awaitsSecondPerson: Boolean!
   "Whether it was accepted now; null when it was not accepted."
   outcome: MutationOutcome
   "Why it was not accepted."
@@ -2334,8 +2372,26 @@ func (ec *executionContext) childFields_InboxItem(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type InboxItem", field.Name)
 }
 
+func (ec *executionContext) childFields_Kill(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "scope":
+		return ec.fieldContext_Kill_scope(ctx, field)
+	case "name":
+		return ec.fieldContext_Kill_name(ctx, field)
+	case "by":
+		return ec.fieldContext_Kill_by(ctx, field)
+	case "reason":
+		return ec.fieldContext_Kill_reason(ctx, field)
+	case "at":
+		return ec.fieldContext_Kill_at(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Kill", field.Name)
+}
+
 func (ec *executionContext) childFields_KillPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "awaitsSecondPerson":
+		return ec.fieldContext_KillPayload_awaitsSecondPerson(ctx, field)
 	case "outcome":
 		return ec.fieldContext_KillPayload_outcome(ctx, field)
 	case "userErrors":
@@ -3048,6 +3104,20 @@ func (ec *executionContext) field_Mutation_kill_args(ctx context.Context, rawArg
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (KillInput, error) {
 			return ec.unmarshalNKillInput2gantryᚗdevᚋgraphᚋgeneratedᚐKillInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_liftKill_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (LiftKillInput, error) {
+			return ec.unmarshalNLiftKillInput2gantryᚗdevᚋgraphᚋgeneratedᚐLiftKillInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -7645,6 +7715,153 @@ func (ec *executionContext) fieldContext_InboxItem_parked(_ context.Context, fie
 	return fc, nil
 }
 
+func (ec *executionContext) _Kill_scope(ctx context.Context, field graphql.CollectedField, obj *Kill) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Kill_scope(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Scope, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v KillScope) graphql.Marshaler {
+			return ec.marshalNKillScope2gantryᚗdevᚋgraphᚋgeneratedᚐKillScope(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Kill_scope(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Kill", field, false, false, "KillScope")
+}
+
+func (ec *executionContext) _Kill_name(ctx context.Context, field graphql.CollectedField, obj *Kill) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Kill_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Kill_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Kill", field, false, false, "String")
+}
+
+func (ec *executionContext) _Kill_by(ctx context.Context, field graphql.CollectedField, obj *Kill) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Kill_by(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.By, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Kill_by(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Kill",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Kill_reason(ctx context.Context, field graphql.CollectedField, obj *Kill) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Kill_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Kill_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Kill", field, false, false, "String")
+}
+
+func (ec *executionContext) _Kill_at(ctx context.Context, field graphql.CollectedField, obj *Kill) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Kill_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Kill_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Kill", field, false, false, "Time")
+}
+
+func (ec *executionContext) _KillPayload_awaitsSecondPerson(ctx context.Context, field graphql.CollectedField, obj *KillPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_KillPayload_awaitsSecondPerson(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AwaitsSecondPerson, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_KillPayload_awaitsSecondPerson(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("KillPayload", field, false, false, "Boolean")
+}
+
 func (ec *executionContext) _KillPayload_outcome(ctx context.Context, field graphql.CollectedField, obj *KillPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8451,6 +8668,50 @@ func (ec *executionContext) fieldContext_Mutation_kill(ctx context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_liftKill(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_liftKill(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().LiftKill(ctx, fc.Args["input"].(LiftKillInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *KillPayload) graphql.Marshaler {
+			return ec.marshalNKillPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐKillPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_liftKill(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_KillPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_liftKill_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8942,6 +9203,38 @@ func (ec *executionContext) fieldContext_Query_inbox(_ context.Context, field gr
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_InboxItem(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_kills(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_kills(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Kills(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Kill) graphql.Marshaler {
+			return ec.marshalNKill2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐKillᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_kills(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Kill(ctx, field)
 		},
 	}
 	return fc, nil
@@ -14521,6 +14814,73 @@ func UnmarshalKillInput(ctx context.Context, raw any) (KillInput, error) {
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputLiftKillInput(ctx context.Context, obj any) (LiftKillInput, error) {
+	var it LiftKillInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["name"]; !present {
+		asMap["name"] = ""
+	}
+
+	fieldsInOrder := [...]string{"scope", "name", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "scope":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("scope"))
+			data, err := ec.unmarshalNKillScope2gantryᚗdevᚋgraphᚋgeneratedᚐKillScope(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Scope = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalLiftKillInput unmarshals raw into the LiftKillInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLiftKillInput(ctx context.Context, raw any) (LiftKillInput, error) {
+	var out LiftKillInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LiftKillInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputPublishAgentInput(ctx context.Context, obj any) (PublishAgentInput, error) {
 	var it PublishAgentInput
 	if obj == nil {
@@ -16805,6 +17165,59 @@ func (ec *executionContext) _InboxItem(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var killImplementors = []string{"Kill"}
+
+func (ec *executionContext) _Kill(ctx context.Context, sel ast.SelectionSet, obj *Kill) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, killImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Kill")
+		case "scope":
+			out.Values[i] = ec._Kill_scope(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "name":
+			out.Values[i] = ec._Kill_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "by":
+			out.Values[i] = ec._Kill_by(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._Kill_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._Kill_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var killPayloadImplementors = []string{"KillPayload"}
 
 func (ec *executionContext) _KillPayload(ctx context.Context, sel ast.SelectionSet, obj *KillPayload) graphql.Marshaler {
@@ -16816,6 +17229,11 @@ func (ec *executionContext) _KillPayload(ctx context.Context, sel ast.SelectionS
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("KillPayload")
+		case "awaitsSecondPerson":
+			out.Values[i] = ec._KillPayload_awaitsSecondPerson(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "outcome":
 			out.Values[i] = ec._KillPayload_outcome(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -17044,6 +17462,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "liftKill":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_liftKill(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -17215,6 +17640,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_inbox(ctx, field)
+				})
+		case "kills":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_kills(ctx, field)
 				})
 		case "budgets":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
@@ -19754,6 +20185,30 @@ func (ec *executionContext) marshalNJson2encodingᚋjsonᚐRawMessage(ctx contex
 	return res
 }
 
+func (ec *executionContext) marshalNKill2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐKillᚄ(ctx context.Context, sel ast.SelectionSet, v []*Kill) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNKill2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐKill(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNKill2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐKill(ctx context.Context, sel ast.SelectionSet, v *Kill) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Kill!")
+		return graphql.Null
+	}
+	return ec._Kill(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNKillInput2gantryᚗdevᚋgraphᚋgeneratedᚐKillInput(ctx context.Context, v any) (KillInput, error) {
 	res, err := ec.unmarshalInputKillInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -19799,6 +20254,11 @@ func (ec *executionContext) marshalNLateOutcome2ᚖgantryᚗdevᚋgraphᚋgenera
 		return graphql.Null
 	}
 	return ec._LateOutcome(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNLiftKillInput2gantryᚗdevᚋgraphᚋgeneratedᚐLiftKillInput(ctx context.Context, v any) (LiftKillInput, error) {
+	res, err := ec.unmarshalInputLiftKillInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNLimitKind2gantryᚗdevᚋgraphᚋgeneratedᚐLimitKind(ctx context.Context, v any) (LimitKind, error) {

@@ -476,6 +476,20 @@ type InboxItem struct {
 	Parked *Parked `json:"parked,omitempty"`
 }
 
+// A kill that stands: no new effect begins of what it stops.
+type Kill struct {
+	// What kind of thing is stopped.
+	Scope KillScope `json:"scope"`
+	// Its name; empty for ALL.
+	Name string `json:"name"`
+	// Who stopped it.
+	By *Actor `json:"by"`
+	// Why.
+	Reason string `json:"reason"`
+	// Since when.
+	At time.Time `json:"at"`
+}
+
 // What to stop.
 type KillInput struct {
 	// What kind of thing.
@@ -490,8 +504,10 @@ type KillInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
-// Something that was stopped.
+// Something that was stopped, or goes on.
 type KillPayload struct {
+	// Whether a second person must do the same before it takes effect: never for a kill.
+	AwaitsSecondPerson bool `json:"awaitsSecondPerson"`
 	// Whether it was accepted now; null when it was not accepted.
 	Outcome *MutationOutcome `json:"outcome,omitempty"`
 	// Why it was not accepted.
@@ -508,6 +524,18 @@ type LateOutcome struct {
 	Outcome CallOutcome `json:"outcome"`
 	// The result; null for none.
 	Result *Text `json:"result,omitempty"`
+}
+
+// What goes on.
+type LiftKillInput struct {
+	// What kind of thing was stopped.
+	Scope KillScope `json:"scope"`
+	// Its name; empty for ALL.
+	Name string `json:"name"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
 // A limit that waits for a person; see `resumeRun`.

@@ -57,6 +57,7 @@ func (a Agents) Get(ctx context.Context, caller graph.Caller, name string) (grap
 const (
 	proposedRevision = "publish"
 	proposedStage    = "stage"
+	proposedLift     = "lift"
 )
 
 // Publish proposes a revision, or puts the same one in force that another
@@ -71,8 +72,12 @@ func (a Agents) Publish(ctx context.Context, caller graph.Caller, commandID stri
 		return "", graph.Change{}, &run.Refusal{Code: "INVALID", Detail: "The manifest is not valid UTF-8 text."}
 	}
 	change, err := a.alter(ctx, caller, commandID, []any{"publish", digest}, func(o agents.Organisation) (step, bool, error) {
-		return a.second(ctx, o, revision, journal.Proposal{Kind: proposedRevision, Name: revision.Name, Digest: digest, By: caller.Principal.ID, Body: manifest},
-			func(by, approvedBy string, _ journal.Proposal) (agents.Organisation, error) {
+		tried := func() (agents.Organisation, string, error) {
+			view, err := o.Proposable(caller.Principal, revision)
+			return view, view.SecondPerson(caller.Principal.ID, revision), err
+		}
+		return a.second(ctx, o, tried, journal.Proposal{Kind: proposedRevision, Name: revision.Name, Digest: digest, By: caller.Principal.ID, Body: manifest},
+			func(o agents.Organisation, by, approvedBy string, _ journal.Proposal) (agents.Organisation, error) {
 				return agents.Publish(o, revision, by, approvedBy)
 			})
 	})
@@ -97,11 +102,11 @@ func (a Agents) SetStage(ctx context.Context, caller graph.Caller, commandID, na
 	}
 	return a.alter(ctx, caller, commandID, []any{"stage", name, stage, evidence}, func(o agents.Organisation) (step, bool, error) {
 		revision, _ := o.Agent(name)
-		decide := func(by, approvedBy, evidence string) (agents.Organisation, error) {
+		decide := func(o agents.Organisation, by, approvedBy, evidence string) (agents.Organisation, error) {
 			return agents.SetStage(o, agents.StageDecision{Agent: name, Stage: stage, Evidence: evidence, By: by, ApprovedBy: approvedBy, AtMs: nowMs})
 		}
 		if stage <= o.Stage(revision) {
-			next, err := decide(caller.Principal.ID, "", evidence)
+			next, err := decide(o, caller.Principal.ID, "", evidence)
 			return step{next: &next}, false, err
 		}
 		body, err := json.Marshal(staged{stage, evidence})
@@ -112,26 +117,14 @@ func (a Agents) SetStage(ctx context.Context, caller graph.Caller, commandID, na
 		if err != nil {
 			return step{}, false, err
 		}
-		return a.second(ctx, o, revision, journal.Proposal{Kind: proposedStage, Name: name, Digest: digest, By: caller.Principal.ID, Body: body},
-			func(by, approvedBy string, proposal journal.Proposal) (agents.Organisation, error) {
+		return a.second(ctx, o, with(o, o.SecondPerson(caller.Principal.ID, revision)), journal.Proposal{Kind: proposedStage, Name: name, Digest: digest, By: caller.Principal.ID, Body: body},
+			func(o agents.Organisation, by, approvedBy string, proposal journal.Proposal) (agents.Organisation, error) {
 				var first staged
 				if err := json.Unmarshal(proposal.Body, &first); err != nil {
 					return agents.Organisation{}, fmt.Errorf("proposal: %w", err)
 				}
-				return decide(by, approvedBy, first.Evidence)
+				return decide(o, by, approvedBy, first.Evidence)
 			})
-	})
-}
-
-// Kill stops new intents.
-func (a Agents) Kill(ctx context.Context, caller graph.Caller, commandID string, scope agents.KillScope, name, reason string) (graph.Change, error) {
-	nowMs, err := a.Store.Now(ctx)
-	if err != nil {
-		return graph.Change{}, err
-	}
-	return a.alter(ctx, caller, commandID, []any{"kill", scope, name, reason}, func(o agents.Organisation) (step, bool, error) {
-		next, err := agents.Stop(o, agents.Kill{Scope: scope, Name: name, By: caller.Principal.ID, Reason: reason, AtMs: nowMs})
-		return step{next: &next}, false, err
 	})
 }
 
@@ -141,18 +134,18 @@ type altered struct {
 }
 
 // alter decides and commits a change under a command id.
-func (a Agents) alter(ctx context.Context, caller graph.Caller, commandID string, request []any,
+func (s *Service) alter(ctx context.Context, caller graph.Caller, commandID string, request []any,
 	decide func(agents.Organisation) (next step, pending bool, err error)) (graph.Change, error) {
 	remembered, err := receipt(caller, commandID, "", altered{}, request...)
 	if err != nil {
 		return graph.Change{}, err
 	}
 	var first altered
-	if again, err := a.replayed(ctx, remembered, &first); again || err != nil {
+	if again, err := s.replayed(ctx, remembered, &first); again || err != nil {
 		return graph.Change{Replayed: again, Pending: first.Pending}, err
 	}
 	var answer altered
-	_, err = a.Kits.change(ctx, caller.Principal.Organisation, &remembered, func(o agents.Organisation) (step, error) {
+	_, err = s.Kits.change(ctx, caller.Principal.Organisation, &remembered, func(o agents.Organisation) (step, error) {
 		decided, pending, err := decide(o)
 		if err != nil {
 			return step{}, err
@@ -162,29 +155,41 @@ func (a Agents) alter(ctx context.Context, caller graph.Caller, commandID string
 		return decided, err
 	})
 	if errors.Is(err, engine.ErrReplayed) {
-		err = a.replay(ctx, remembered, &first)
+		err = s.replay(ctx, remembered, &first)
 		return graph.Change{Replayed: err == nil, Pending: first.Pending}, err
 	}
 	return graph.Change{Pending: answer.Pending}, err
 }
 
+// trial is on what, and with whom as the second person, a proposal is tried out.
+type trial = func() (view agents.Organisation, other string, err error)
+
+// with is the trial on the organisation as it is.
+func with(o agents.Organisation, other string) trial {
+	return func() (agents.Organisation, string, error) { return o, other, nil }
+}
+
 // second puts in force what another person proposed alike; else it proposes.
 // What could not be put in force is not proposed.
-func (a Agents) second(ctx context.Context, o agents.Organisation, revision agents.Revision, proposal journal.Proposal,
-	decide func(by, approvedBy string, proposal journal.Proposal) (agents.Organisation, error)) (step, bool, error) {
-	earlier, err := a.Store.Proposal(ctx, o.Name, proposal.Kind, proposal.Name, proposal.Digest)
+func (s *Service) second(ctx context.Context, o agents.Organisation, tried trial, proposal journal.Proposal,
+	decide func(o agents.Organisation, by, approvedBy string, proposal journal.Proposal) (agents.Organisation, error)) (step, bool, error) {
+	earlier, err := s.Store.Proposal(ctx, o.Name, proposal.Kind, proposal.Name, proposal.Digest)
 	if err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return step{}, false, err
 	}
 	if err == nil && earlier.By != proposal.By {
-		next, err := decide(earlier.By, proposal.By, earlier)
+		next, err := decide(o, earlier.By, proposal.By, earlier)
 		return step{next: &next, settle: &earlier}, false, err
 	}
-	trial, err := decide(proposal.By, o.SecondPerson(proposal.By, revision), proposal)
+	view, other, err := tried()
 	if err != nil {
 		return step{}, false, err
 	}
-	unchanged, err := same(o, trial)
+	next, err := decide(view, proposal.By, other, proposal)
+	if err != nil {
+		return step{}, false, err
+	}
+	unchanged, err := same(view, next)
 	if err != nil || unchanged {
 		return step{}, false, err
 	}

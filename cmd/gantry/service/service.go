@@ -37,6 +37,7 @@ var (
 	_ graph.Inbox         = Inbox{}
 	_ graph.Tools         = Tools{}
 	_ graph.Agents        = Agents{}
+	_ graph.Kills         = Kills{}
 	_ graph.Budgets       = Budgets{}
 	_ graph.Live          = Live{}
 	_ graph.Directory     = (*Service)(nil)

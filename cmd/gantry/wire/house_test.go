@@ -254,7 +254,7 @@ func (d done) code() string {
 }
 
 var payloads = map[string]string{
-	"startConversation": "conversation{id}", "sendMessage": "conversation{id} run{id status}", "setBudget": "", "kill": "",
+	"startConversation": "conversation{id}", "sendMessage": "conversation{id} run{id status}", "setBudget": "", "kill": "awaitsSecondPerson", "liftKill": "awaitsSecondPerson",
 	"publishAgent": "agent{name stage stopped} awaitsSecondPerson", "setStage": "agent{name stage stopped} awaitsSecondPerson",
 }
 
