@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gantry.dev/cmd/gantry/client"
+	"gantry.dev/deploy/sample"
 	"gantry.dev/orchestrator/run"
 	"gantry.dev/orchestrator/run/account"
 )
@@ -25,6 +27,9 @@ func demoCommand() *cobra.Command {
 		Short: "Run the sample reconciliation from start to end in a temporary folder",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := reconcilable(granted, denied); err != nil {
+				return err
+			}
 			out := command.OutOrStdout()
 			if asJSON {
 				out = io.Discard
@@ -45,6 +50,19 @@ func demoCommand() *cobra.Command {
 	command.Flags().StringVar(&granted, "grant", "INV-1004", "invoice whose adjustment the controller grants")
 	command.Flags().StringVar(&denied, "deny", "INV-1008", "invoice whose adjustment the controller denies")
 	return command
+}
+
+// reconcilable finds what cannot be shown, before anything is begun.
+func reconcilable(granted, denied string) error {
+	if granted == denied {
+		return fmt.Errorf("--grant and --deny are both %s; choose two invoices", granted)
+	}
+	for flag, invoice := range map[string]string{"grant": granted, "deny": denied} {
+		if _, err := fs.Stat(sample.Files, "files/finance/invoices/"+invoice+".json"); err != nil {
+			return fmt.Errorf("--%s: the sample has no invoice %q; those with something to adjust are %s", flag, invoice, strings.Join(sampleInvoices, ", "))
+		}
+	}
+	return nil
 }
 
 // demoResult is what the demonstration showed.

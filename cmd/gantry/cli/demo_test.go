@@ -33,3 +33,10 @@ func TestDemoFailsWhenTheLedgerDoesNotShowWhatWasExpected(t *testing.T) {
 	root.SetArgs([]string{"demo", "--grant", "INV-1005"})
 	require.ErrorContains(t, root.ExecuteContext(t.Context()), "expected 1 and 0")
 }
+
+func TestDemoRefusesWhatItCannotShowAtOnce(t *testing.T) {
+	for _, args := range [][]string{{"--grant", "INV-1008"}, {"--grant", "INV-9999"}, {"--deny", "../x"}} {
+		_, err := gantry(t, append([]string{"demo"}, args...)...)
+		require.Regexp(t, "choose two|has no invoice", err)
+	}
+}
