@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/agents"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/policy/cases"
 )
@@ -68,23 +71,77 @@ func policyTest(source PolicySource) *cobra.Command {
 
 func policyExplain(source PolicySource) *cobra.Command {
 	return &cobra.Command{
-		Use:   "explain DIR REQUEST.json",
-		Short: "Decide one request and print which policy decided, and where it is written",
-		Args:  cobra.ExactArgs(2),
+		Use:   "explain DIR REQUEST",
+		Short: "Decide requests and print which policy decided each, and where it is written",
+		Long: `REQUEST is a file of cases, as "policy test" reads them, or one request as JSON
+in a file that ends in .json. A case for the sample in deploy/sample:
+
+` + exampleCase + `
+The same request as JSON:
+
+` + exampleRequest,
+		Args: cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, args []string) error {
 			out := command.OutOrStdout()
 			loaded, err := loadPolicies(source, args[0], out)
 			if err != nil {
 				return err
 			}
+			if filepath.Ext(args[1]) != ".json" {
+				return explainCases(out, loaded, args[1])
+			}
 			request, err := readRequest(args[1])
 			if err != nil {
 				return err
 			}
+			loaded.fillIn(&request)
 			explain(out, loaded.set, policy.Decide(request, loaded.set, loaded.people))
 			return nil
 		},
 	}
+}
+
+const (
+	exampleCase = `case: a small adjustment is held for the ledger's owner
+subject: amara.diallo
+agent: agent:invoice-reconciler
+tool: ledger.post_adjustment
+resource: ledger:invoice/INV-1004
+fact invoice: "INV-1004"
+fact amountCents: -64856
+fact currency: "EUR"
+stage: AUTOMATE
+expect: HOLD
+`
+	exampleRequest = `{"subject": {"id": "amara.diallo", "kind": "PERSON", "organisation": "northwind", "department": "finance"},
+ "agent": {"name": "invoice-reconciler", "department": "finance"},
+ "chain": [{"id": "amara.diallo", "kind": "PERSON", "organisation": "northwind", "department": "finance"}],
+ "tool": {"name": "ledger.post_adjustment", "owner": "tomas.rehak", "impact": "REVERSIBLE"},
+ "resource": "ledger:invoice/INV-1004",
+ "facts": {"invoice": "INV-1004", "amountCents": -64856, "currency": "EUR"},
+ "stage": "AUTOMATE"}
+`
+)
+
+// fillIn means the tool as it is defined now where the request names no revision.
+func (p policies) fillIn(request *policy.Request) {
+	at := slices.IndexFunc(p.tools, func(tool policy.ToolShape) bool { return tool.Name == request.Tool.Name })
+	if request.Tool.Revision == "" && at >= 0 {
+		request.Tool.Revision = p.tools[at].Revision
+	}
+}
+
+// explainCases decides each case of a file, whatever it expects.
+func explainCases(out io.Writer, loaded policies, name string) error {
+	list, err := readCases(loaded, []string{name})
+	if err != nil {
+		return printFaults(out, err)
+	}
+	for _, each := range list {
+		fmt.Fprintf(out, "%s:%d: %s\n", each.File, each.Line, each.Name)
+		explain(out, loaded.set, policy.Decide(each.Request, loaded.set, loaded.people))
+	}
+	return nil
 }
 
 func policySchema(source PolicySource) *cobra.Command {
@@ -118,7 +175,7 @@ type policies struct {
 func loadPolicies(source PolicySource, dir string, out io.Writer) (policies, error) {
 	files, tools, people, err := source(dir)
 	if err != nil {
-		return policies{}, err
+		return policies{}, printFaults(out, err)
 	}
 	set, err := policy.Parse(files, tools)
 	if err != nil {
@@ -128,15 +185,30 @@ func loadPolicies(source PolicySource, dir string, out io.Writer) (policies, err
 	return policies{set: set, tools: tools, people: people}, nil
 }
 
-// printFaults prints faults one a line and returns ErrPolicy; any other error
-// is returned as it is.
+// printFaults prints faults one a line, each once, and returns ErrPolicy; any
+// other error is returned as it is.
 func printFaults(out io.Writer, err error) error {
-	var faults policy.Faults
-	if !errors.As(err, &faults) {
+	var lines []string
+	var ofPolicies policy.Faults
+	var ofFiles agents.Faults
+	switch {
+	case errors.As(err, &ofPolicies):
+		for _, fault := range ofPolicies {
+			lines = append(lines, fault.String())
+		}
+	case errors.As(err, &ofFiles):
+		for _, fault := range ofFiles {
+			lines = append(lines, fault.String())
+		}
+	default:
 		return err
 	}
-	for _, fault := range faults {
-		fmt.Fprintln(out, fault)
+	said := map[string]bool{}
+	for _, text := range lines {
+		if !said[text] {
+			fmt.Fprintln(out, text)
+		}
+		said[text] = true
 	}
 	return ErrPolicy
 }
