@@ -4,7 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,12 +58,51 @@ func operate(command *cobra.Command, change func(*wire.Config)) error {
 	if err != nil {
 		return err
 	}
+	warnOfGaps(log, config)
 	log.Info("started", "address", p.Address(), "work", config.Work)
 	<-command.Context().Done()
 	log.Info("draining")
 	err = p.Close()
 	log.Info("stopped")
 	return err
+}
+
+// warnOfGaps says at once what would otherwise only be seen when a call fails.
+func warnOfGaps(log *slog.Logger, config wire.Config) {
+	if !config.Work {
+		return
+	}
+	if config.Files == "" {
+		log.Warn("the built-in file tools do not work here: no root of files is set", "setting", "files", "environment", envPrefix+"FILES")
+	}
+	if len(config.Secrets) == 0 {
+		log.Warn("tools and models with a credential do not work here: no secret is set", "setting", "secrets", "environment", envPrefix+secretPrefix+"NAME")
+	}
+}
+
+// sayNeeds says what the processes that work must be told for an organisation.
+func sayNeeds(out io.Writer, o agents.Organisation) error {
+	needed := map[string][]string{} // by credential
+	for _, tool := range o.Tools {
+		if tool.Credential != "" {
+			needed[tool.Credential] = append(needed[tool.Credential], tool.Name)
+		}
+	}
+	for _, model := range o.Models {
+		if model.Secret != "" {
+			needed[model.Secret] = append(needed[model.Secret], model.Name)
+		}
+	}
+	for _, reference := range slices.Sorted(maps.Keys(needed)) {
+		if err := say(out, "%s need the secret %q: %s%s%s where gantry works", strings.Join(needed[reference], ", "), reference,
+			envPrefix, secretPrefix, strings.ToUpper(reference)); err != nil {
+			return err
+		}
+	}
+	if o.Builtins.Files == nil {
+		return nil
+	}
+	return say(out, "files.* need their root: --files where gantry works")
 }
 
 // migrateCommand brings the schema up to date. Every process does so when it
@@ -97,7 +141,10 @@ func applyCommand() *cobra.Command {
 					word = "applied"
 				}
 				_, err = fmt.Fprintf(command.OutOrStdout(), "organisation %s %s: configuration %s\n", organisation.Name, word, digest)
-				return err
+				if err != nil {
+					return err
+				}
+				return sayNeeds(command.OutOrStdout(), organisation)
 			})
 		},
 	}

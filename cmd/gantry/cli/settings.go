@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,26 +72,38 @@ func isSetting(f *pflag.Flag) bool {
 	return marked
 }
 
+// clientVariables are names in the environment that are no settings: those of
+// the commands that ask a server.
+var clientVariables = []string{"GANTRY_URL", "GANTRY_TOKEN", "GANTRY_HOME"}
+
+// testPrefix begins the names by which tests are told of services.
+const testPrefix = "GANTRY_TEST_"
+
 // readSettings joins file, environment and flags. A setting that is not known
 // is an error.
 func readSettings(command *cobra.Command) (settings, error) {
 	k := koanf.New(".")
-	known := map[string]bool{}
-	command.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = isSetting(f) })
-	if path, _ := command.Flags().GetString(configFlag); path != "" {
+	path, _ := command.Flags().GetString(configFlag)
+	if path = cmp.Or(path, os.Getenv(envPrefix+strings.ToUpper(configFlag))); path != "" {
 		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
 			return settings{}, fmt.Errorf("config file: %w", err)
 		}
 	}
+	var unknown []error
 	environment := env.Provider(".", env.Opt{Prefix: envPrefix, TransformFunc: func(name, value string) (string, any) {
-		name = strings.TrimPrefix(name, envPrefix)
-		if reference, secret := strings.CutPrefix(name, secretPrefix); secret {
+		if slices.Contains(clientVariables, name) || strings.HasPrefix(name, testPrefix) {
+			return "", nil
+		}
+		short := strings.TrimPrefix(name, envPrefix)
+		if reference, secret := strings.CutPrefix(short, secretPrefix); secret {
 			return "secrets." + strings.ToLower(reference), value
 		}
-		if name = strings.ToLower(name); !known[name] {
-			return "", nil // another program's, or the client's
+		setting := strings.ToLower(short)
+		if flag := command.Flags().Lookup(setting); flag == nil || !isSetting(flag) {
+			unknown = append(unknown, fmt.Errorf("the environment variable %s is no setting; unset it, or see --help for those that there are", name))
+			return "", nil
 		}
-		return name, value
+		return setting, value
 	}})
 	flags := posflag.ProviderWithFlag(command.Flags(), ".", k, func(f *pflag.Flag) (string, any) {
 		if !isSetting(f) {
@@ -96,20 +111,32 @@ func readSettings(command *cobra.Command) (settings, error) {
 		}
 		return f.Name, posflag.FlagVal(command.Flags(), f)
 	})
-	if err := errors.Join(k.Load(environment, nil), k.Load(flags, nil)); err != nil {
+	if err := errors.Join(k.Load(environment, nil), errors.Join(unknown...), k.Load(flags, nil)); err != nil {
 		return settings{}, err
 	}
 	k.Delete(configFlag)
-	var s settings
-	decoder := &mapstructure.DecoderConfig{Result: &s, ErrorUnused: true, WeaklyTypedInput: true,
-		DecodeHook: mapstructure.ComposeDecodeHookFunc(mapstructure.StringToTimeDurationHookFunc(), mapstructure.StringToSliceHookFunc(","))}
-	if err := k.UnmarshalWithConf("", &s, koanf.UnmarshalConf{DecoderConfig: decoder}); err != nil {
+	s, err := decodeSettings(k)
+	if err != nil {
 		return settings{}, fmt.Errorf("settings: %w", err)
 	}
 	if s.Worker == "" {
 		s.Worker = uuid.NewString()
 	}
 	return s, nil
+}
+
+func decodeSettings(k *koanf.Koanf) (s settings, err error) {
+	var read mapstructure.Metadata
+	decoder := &mapstructure.DecoderConfig{Result: &s, Metadata: &read, WeaklyTypedInput: true,
+		DecodeHook: mapstructure.ComposeDecodeHookFunc(mapstructure.StringToTimeDurationHookFunc(), mapstructure.StringToSliceHookFunc(","))}
+	if err := k.UnmarshalWithConf("", &s, koanf.UnmarshalConf{DecoderConfig: decoder}); err != nil {
+		return s, errors.New(strings.ReplaceAll(err.Error(), "cli.settings.", "")) // people know no Go type
+	}
+	slices.Sort(read.Unused)
+	for _, name := range read.Unused {
+		err = errors.Join(err, fmt.Errorf("%q is not known; see --help for those that there are", name))
+	}
+	return s, err
 }
 
 // config makes a process of the settings.
