@@ -187,7 +187,7 @@ func TestUsageByModelForManyAtOnce(t *testing.T) {
 	amara.ended(amara.begin("INV-1002").ID)
 	h.close()
 	h.open() // nothing is in memory
-	people := make([]*person, 200)
+	people := make([]*person, 50) // below the limit of one principal, above the connections for reading
 	for i := range people {
 		people[i] = h.as(lead)
 	}
