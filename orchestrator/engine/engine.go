@@ -44,8 +44,8 @@ const decideAttempts = 64
 func (e *Engine) Submit(ctx context.Context, in Submission) (*run.State, error) {
 	for range decideAttempts {
 		state, err := e.attempt(ctx, in)
-		if in.Receipt != nil && refused(err) && e.accepted(ctx, *in.Receipt) {
-			return nil, ErrReplayed
+		if in.Receipt != nil && refused(err) {
+			err = e.explain(ctx, *in.Receipt, err)
 		}
 		if !errors.Is(err, run.ErrConflict) && !errors.Is(err, run.ErrGuard) {
 			return state, err
@@ -54,11 +54,18 @@ func (e *Engine) Submit(ctx context.Context, in Submission) (*run.State, error) 
 	return nil, ErrTooBusy
 }
 
-// accepted reports whether a command was accepted before: a repeat is often
-// refused, since its first one has changed the run.
-func (e *Engine) accepted(ctx context.Context, receipt Receipt) bool {
+// explain looks whether a refused command was accepted before: a repeat is often
+// refused, since its first one has changed the run. Where that cannot be found
+// out, nobody is told that the command was refused.
+func (e *Engine) explain(ctx context.Context, receipt Receipt, refusal error) error {
 	_, err := e.journal.Receipt(ctx, receipt.Organisation, receipt.Caller, receipt.Command)
-	return err == nil
+	switch {
+	case err == nil:
+		return ErrReplayed
+	case errors.Is(err, ErrNotFound):
+		return refusal
+	}
+	return err
 }
 
 func (e *Engine) attempt(ctx context.Context, in Submission) (*run.State, error) {

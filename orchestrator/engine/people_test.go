@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -216,6 +217,28 @@ func TestFault_J14_ARepeatedCommandIsAcceptedOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// deaf is a journal that cannot say what was accepted.
+type deaf struct{ engine.Journal }
+
+func (deaf) Receipt(context.Context, string, string, string) (engine.Receipt, error) {
+	return engine.Receipt{}, errStore
+}
+
+// A client whose command was accepted is not told that it was refused.
+func TestFault_J14_ARepeatWhoseReceiptCannotBeReadIsNotRefused(t *testing.T) {
+	within(t, func(t *testing.T, b *bench) {
+		b.start("r1")
+		cancel := engine.Submission{Organisation: "o", Run: "r1", Command: run.Cancel{By: run.Identity{Principal: "ada"}},
+			Receipt: &engine.Receipt{Organisation: "o", Caller: "ada", Command: "c1", Run: "r1"}}
+		_, err := b.engine.Submit(t.Context(), cancel)
+		require.NoError(t, err)
+		_, err = engine.New(deaf{b}, b.sourceOfRules).Submit(t.Context(), cancel)
+		require.ErrorIs(t, err, errStore)
+		_, err = b.engine.Submit(t.Context(), cancel)
+		require.ErrorIs(t, err, engine.ErrReplayed)
+	})
 }
 
 func TestCommandsFromAnotherOrganisationFindNothing(t *testing.T) {
