@@ -61,11 +61,22 @@ func (s *simulation) someoneIsAsked(id string) bool {
 
 func (s *simulation) over() bool {
 	for _, r := range s.runs {
-		if head, started := s.head(r.id); !started || !head.Status.Ended() || s.leased(head) {
+		if head, started := s.head(r.id); !started || !head.Status.Ended() || s.leased(head) || s.someoneIsAsked(r.id) {
 			return false
 		}
 	}
 	return true
+}
+
+// quiet reports whether nothing is on its way outside any more and every
+// worker that was told to stop has stopped.
+func (s *simulation) quiet() bool {
+	for _, p := range s.living() {
+		if p.stopping {
+			return false
+		}
+	}
+	return len(s.events) == 0
 }
 
 func (s *simulation) checkRest() {
@@ -84,8 +95,9 @@ func (s *simulation) checkOver() {
 		return
 	}
 	for _, r := range s.runs {
-		if head, _ := s.head(r.id); !head.Status.Ended() || s.leased(head) {
-			s.violate("%s: is %s and owned by %q, although people did all that was asked of them", r.id, head.Status, head.Owner)
+		if head, _ := s.head(r.id); !head.Status.Ended() || s.leased(head) || s.someoneIsAsked(r.id) {
+			s.violate("%s: is %s and owned by %q, asks: %t, although people did all that was asked of them", r.id, head.Status, head.Owner,
+				s.someoneIsAsked(r.id))
 		}
 	}
 }
@@ -95,6 +107,11 @@ func (s *simulation) checkOver() {
 func (s *simulation) checkAll() {
 	if s.failed() {
 		return
+	}
+	for _, p := range s.living() {
+		if p.stopping {
+			s.violate("%s: does not stop", p.name)
+		}
 	}
 	var settled, unknown run.Amount
 	for _, r := range s.runs {

@@ -30,12 +30,21 @@ func (s *simulation) submit(w wish) error {
 			return nil
 		}
 		var refusal *run.Refusal
-		if err == nil || errors.As(err, &refusal) {
+		if refused := errors.As(err, &refusal); err == nil || refused {
+			s.checkAnswer(receipt, refusal)
 			return err
 		}
 		s.sleep(s.between(1, 50))
 	}
 	return err
+}
+
+// checkAnswer looks whether a command that was refused had been accepted.
+func (s *simulation) checkAnswer(receipt engine.Receipt, refusal *run.Refusal) {
+	_, err := s.store.Memory.Receipt(context.Background(), receipt.Organisation, receipt.Caller, receipt.Command)
+	if refusal != nil && err == nil {
+		s.violate("%s: a command of %s was accepted, and they are told %s", receipt.Run, receipt.Caller, refusal.Code)
+	}
 }
 
 // ask starts a run.
@@ -58,9 +67,11 @@ func (s *simulation) ask(id string) {
 // live is what a person does all day.
 func (s *simulation) live(id string) {
 	for {
-		pauseMs := s.between(1, s.plan.safetyMs/4)
+		pauseMs := s.between(1, s.plan.patienceMs)
 		if s.diligent {
 			pauseMs = s.between(1, 500)
+		} else if s.calm {
+			pauseMs = 1_000
 		}
 		s.sleep(pauseMs)
 		if s.calm && !s.diligent {

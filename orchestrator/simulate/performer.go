@@ -15,7 +15,7 @@ var errPrepare = errors.New("the effect cannot be readied")
 type performer struct{ p *process }
 
 // callMs is how long an attempt may take to begin, and then to answer.
-const callMs = 2_000
+const callMs = 12_000
 
 // Prepare readies one effect.
 func (w performer) Prepare(ctx context.Context, view engine.View, effect run.Effect) (engine.Prepared, error) {
@@ -83,6 +83,7 @@ func (w performer) ask(ctx context.Context, id string, e run.TakeTurn, limitMs i
 	case 3:
 		takesMs = 2 * limitMs // it says nothing for too long
 	}
+	s.disturbSoon(w.p)
 	back := s.outside.think(id, takesMs, report.Cost)
 	if !s.await(ctx, back, s.nowMs+limitMs) || fate == 4 {
 		return fail(run.TurnFailure{Cause: "BROKEN", Retryable: true, Unknown: true})
@@ -150,6 +151,7 @@ func (w performer) invoke(ctx context.Context, r request, begunByMs int64) engin
 		return engine.Performed{Command: report}
 	}
 	s.outside.begin(r)
+	s.disturbSoon(w.p)
 	thereMs, backMs := s.duration(), s.duration()
 	switch fate {
 	case 2:

@@ -16,6 +16,7 @@ type plan struct {
 	disturbMs  int64 // between two disturbances of workers, on average
 	ringMs     int64 // that a wake-up takes at most
 	lagMs      int64 // that a way to the store takes at most
+	patienceMs int64 // that a person leaves their inbox alone at most
 
 	crash, pause, drain float64 // of a worker at each disturbance
 	store               float64 // of an operation of the store
@@ -35,17 +36,16 @@ type plan struct {
 // lease may change hands and nothing may become uncertain.
 func drawPlan(c chance) plan {
 	p := plan{
-		workers: int(c.between(1, 5)), runs: int(c.between(1, 3)), runsAtOnce: pick(c, 1, 2, 64),
+		workers: int(c.between(1, 5)), runs: pick(c, 1, 2, 3, 6), runsAtOnce: pick(c, 1, 2, 64),
 		leaseMs: pick(c, int64(40), 300, 3_000, 15_000), pollMs: pick(c, int64(50), 200, 500), drainMs: pick(c, int64(50), 2_000),
-		skewMs: pick(c, int64(0), 3_600_000), ringMs: pick(c, int64(2), 100), lagMs: pick(c, int64(0), 1, 3),
-		safetyMs: c.between(1_000, 30_000), limits: drawLimits(c), money: pick(c, int64(40), 500, 500, 500),
+		skewMs: pick(c, int64(0), 3_600_000), ringMs: pick(c, int64(2), 100), lagMs: pick(c, int64(0), 1, 3), patienceMs: pick(c, int64(200), 1_000, 5_000),
+		safetyMs: c.between(1_000, 30_000), disturbMs: pick(c, int64(30), 300, 3_000), limits: drawLimits(c), money: pick(c, int64(6), 40, 500, 500),
 	}
-	p.disturbMs = max(20, p.leaseMs/pick(c, int64(1), 2, 4))
 	if c.hit(0.125) {
 		return p
 	}
 	rate := func(high float64) float64 { return pick(c, 0, high/10, high/3, high) }
-	p.crash, p.pause, p.drain = rate(0.5), rate(0.5), rate(0.2)
+	p.crash, p.pause, p.drain = rate(0.3), rate(0.5), rate(0.1)
 	p.store, p.stall, p.silence = rate(0.15), rate(0.02), pick(c, 0, 0.2, 1)
 	p.model, p.tool, p.prepare = rate(0.5), rate(0.6), rate(0.1)
 	p.echo, p.person, p.change = rate(0.3), rate(0.5), rate(0.3)
@@ -55,7 +55,7 @@ func drawPlan(c chance) plan {
 func drawLimits(c chance) run.Limits {
 	return run.Limits{Turns: pick(c, 2, 10, 10), CallsPerTurn: pick(c, 2, 8), CallsAtOnce: pick(c, 1, 2, 8), TurnAttempts: pick(c, 1, 3),
 		CallAttempts: pick(c, 1, 3), NoProgress: pick(c, 2, 9), RepairTurns: pick(c, 0, 2), CheckAttempts: pick(c, 1, 2), Steers: pick(c, 1, 4),
-		ApprovalMs: pick(c, int64(400), 60_000), QuestionMs: pick(c, int64(400), 60_000), TurnMs: 5_000,
+		ApprovalMs: pick(c, int64(400), 60_000), QuestionMs: pick(c, int64(400), 60_000), TurnMs: 12_000,
 		OnLimit: pick(c, run.AskOnLimit, run.AskOnLimit, run.FailOnLimit)}
 }
 

@@ -15,6 +15,7 @@ type process struct {
 	pausedMs int64 // it does nothing before this time
 	faulty   bool  // something kept it from its work at least once
 	dead     bool
+	stopping bool // it was told to stop
 	worker   *engine.Worker
 	stop     context.CancelFunc
 }
@@ -82,22 +83,35 @@ func (s *simulation) disturb() {
 		return
 	}
 	s.at(s.nowMs+s.between(1, 2*s.plan.disturbMs), s.disturb)
-	living := s.living()
-	if len(living) > 0 {
-		p := living[s.IntN(len(living))]
-		switch {
-		case s.hit(s.plan.crash):
-			s.faults++
-			s.crash(p)
-		case s.hit(s.plan.pause):
-			s.faults++
-			p.faulty = true
-			p.pausedMs = s.nowMs + s.between(1, 10*s.plan.leaseMs)
-		case s.hit(s.plan.drain):
-			p.stop()
-		}
+	if living := s.living(); len(living) > 0 {
+		s.strike(living[s.IntN(len(living))])
 	}
 	if len(s.living()) < s.plan.workers && s.hit(0.5) {
 		s.launch()
+	}
+}
+
+// disturbSoon may do so while an effect of the process is in flight.
+func (s *simulation) disturbSoon(p *process) {
+	if s.hit(s.rate(0.3)) {
+		s.at(s.nowMs+s.between(0, 100), func() { s.strike(p) })
+	}
+}
+
+func (s *simulation) strike(p *process) {
+	if p.dead {
+		return
+	}
+	switch {
+	case s.hit(s.rate(s.plan.pause)):
+		s.faults++
+		p.faulty = true
+		p.pausedMs = s.nowMs + s.between(1, 10*s.plan.leaseMs)
+	case s.hit(s.rate(s.plan.crash)):
+		s.faults++
+		s.crash(p)
+	case s.hit(s.rate(s.plan.drain)):
+		p.stopping = true
+		p.stop()
 	}
 }

@@ -147,9 +147,16 @@ func (t *task) dueMs(nowMs int64) int64 {
 // in a circle.
 const busySteps = 20_000
 
-// run lets tasks go on until a time, or until it is enough.
+// run lets tasks go on until a time, or until it is enough, which is asked
+// whenever the clock has moved.
 func (s *scheduler) run(untilMs int64, enough func() bool) {
-	for s.nowMs < untilMs && !enough() {
+	askedMs := int64(-1)
+	for s.nowMs < untilMs {
+		if askedMs != s.nowMs {
+			if askedMs = s.nowMs; enough() {
+				return
+			}
+		}
 		s.fire()
 		s.ready = s.ready[:0]
 		for _, t := range s.tasks {

@@ -28,9 +28,10 @@ const (
 // Result is what one seed gave.
 type Result struct {
 	Seed       uint64
-	Steps      int    // tasks resumed
-	Faults     int    // injected
-	Trace      string // the same for the same order of everything
+	Steps      int                   // tasks resumed
+	Faults     int                   // injected
+	Trace      string                // the same for the same order of everything
+	Kinds      map[run.EventKind]int // events recorded
 	Violations []string
 }
 
@@ -51,6 +52,7 @@ type simulation struct {
 	diligent  bool // people do all that is asked of them
 	faults    int
 	ids       int
+	kinds     map[run.EventKind]int
 	found     []string
 }
 
@@ -71,14 +73,15 @@ func Run(seed uint64) Result {
 	s.diligent = true
 	s.scheduler.run(s.nowMs+clearMs, func() bool { return s.failed() || s.over() })
 	s.checkOver()
-	s.scheduler.run(s.nowMs+20*callMs, s.failed) // what is still on its way outside arrives
+	s.scheduler.run(s.nowMs+20*callMs, func() bool { return s.failed() || s.quiet() })
 	s.checkAll()
 	s.end(nil)
-	return Result{Seed: seed, Steps: s.steps, Faults: s.faults, Trace: s.hash(), Violations: s.found}
+	return Result{Seed: seed, Steps: s.steps, Faults: s.faults, Trace: s.hash(), Kinds: s.kinds, Violations: s.found}
 }
 
 func newSimulation(seed uint64) *simulation {
-	s := &simulation{scheduler: newScheduler(seed, startMs), index: map[string]int{}, seen: map[string]*witness{}}
+	s := &simulation{scheduler: newScheduler(seed, startMs), index: map[string]int{}, seen: map[string]*witness{},
+		kinds: map[run.EventKind]int{}}
 	s.scheduler.report = s.violate
 	s.plan = drawPlan(s.chance)
 	memory := journaltest.NewMemory(func() int64 { return s.nowMs })
@@ -144,7 +147,7 @@ func (s *simulation) duration() int64 {
 	case s.hit(0.5):
 		return s.between(0, 5)
 	case s.hit(0.3):
-		return s.between(0, min(3*s.plan.leaseMs, callMs/2-10))
+		return s.between(0, min(3*s.plan.leaseMs, callMs/2-100))
 	}
 	return s.between(0, 100)
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/sourcegraph/conc"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"gantry.dev/orchestrator/run"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,8 +22,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type sum struct {
 	mu                   sync.Mutex
 	seeds, steps, faults int
+	kinds                map[run.EventKind]int
 	broken               []Result
 }
+
+func newSum() *sum { return &sum{kinds: map[run.EventKind]int{}} }
 
 func (s *sum) add(r Result) {
 	s.mu.Lock()
@@ -29,6 +34,9 @@ func (s *sum) add(r Result) {
 	s.seeds++
 	s.steps += r.Steps
 	s.faults += r.Faults
+	for kind, n := range r.Kinds {
+		s.kinds[kind] += n
+	}
 	if len(r.Violations) > 0 {
 		s.broken = append(s.broken, r)
 	}
@@ -37,7 +45,7 @@ func (s *sum) add(r Result) {
 // all plays seeds side by side, as many at once as there are processors, until
 // one is broken.
 func all(seeds []uint64) *sum {
-	s := &sum{}
+	s := newSum()
 	next := make(chan uint64, len(seeds))
 	for _, seed := range seeds {
 		next <- seed
@@ -94,7 +102,7 @@ func TestSeeds(t *testing.T) {
 		require.NoError(t, err)
 		r := Run(one)
 		fmt.Printf("seed %d, trace %s\n", one, r.Trace)
-		s := &sum{}
+		s := newSum()
 		s.add(r)
 		s.sound(t)
 		return
@@ -103,8 +111,15 @@ func TestSeeds(t *testing.T) {
 	if testing.Short() {
 		n = 200
 	}
-	all(seedsFrom(uint64(number(t, "FIRST", 1)), n)).sound(t)
+	s := all(seedsFrom(uint64(number(t, "FIRST", 1)), n))
+	s.sound(t)
+	if n >= 1000 && !t.Failed() {
+		require.Len(t, s.kinds, eventKinds, "the worlds reach everything that can be recorded: %v", s.kinds)
+	}
 }
+
+// eventKinds is how many kinds of event there are.
+const eventKinds = 26
 
 func TestSeedsThatFailedBefore(t *testing.T) {
 	text, err := os.ReadFile("testdata/seeds.txt")

@@ -102,6 +102,14 @@ func (s *store) Now(ctx context.Context) (int64, error) {
 	return s.Memory.Now(ctx)
 }
 
+// Receipt is the journal's.
+func (s *store) Receipt(ctx context.Context, organisation, caller, command string) (engine.Receipt, error) {
+	if met := s.meets(); met == lost || met == silent {
+		return engine.Receipt{}, errStore
+	}
+	return s.Memory.Receipt(ctx, organisation, caller, command)
+}
+
 // Payloads is the journal's.
 func (s *store) Payloads(ctx context.Context, ids []string) (map[string]engine.Payload, error) {
 	if met := s.meets(); met == lost || met == silent {
@@ -118,13 +126,12 @@ func (s *store) Claim(ctx context.Context, worker string, limit int, ttlMs int64
 	}
 	held := map[string]bool{}
 	for _, r := range s.sim.runs {
-		if head, _, err := s.Memory.Load(ctx, r.id, 0); err == nil && head.Owner != "" {
-			held[r.id] = true
-		}
+		head, _ := s.sim.head(r.id)
+		held[r.id] = head.Owner != ""
 	}
 	leases, err := s.Memory.Claim(ctx, worker, limit, ttlMs)
 	for _, lease := range leases {
-		if was := s.owners[lease.Run]; held[lease.Run] && was != nil && !was.dead && !was.faulty {
+		if was := s.owners[lease.Run]; held[lease.Run] && was != nil && !was.dead && !was.faulty && s.sim.plan.leaseMs >= soundLeaseMs {
 			s.sim.report("%s: the lease of a healthy worker ran out", lease.Run)
 		}
 		s.epochs[lease.Run], s.owners[lease.Run] = lease.Epoch, s.sim.running.process

@@ -52,6 +52,7 @@ func (s *simulation) witness(write engine.Write) {
 
 func (s *simulation) notice(w *witness, write engine.Write, event run.Event) {
 	id := write.Head.Run
+	s.kinds[event.Kind()]++
 	switch e := event.(type) {
 	case run.CallIntended:
 		w.intents[[2]int{e.Call, e.Intent}] = e.Key
