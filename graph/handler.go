@@ -182,7 +182,14 @@ func (h *Handler) upgrade(w http.ResponseWriter, r *http.Request) {
 	}
 	// Only one protocol is spoken, whatever else was offered.
 	r.Header.Set("Sec-WebSocket-Protocol", subprotocol)
-	h.server.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), connectionKey{}, &connection{})))
+	one := &connection{}
+	accepted, err := h.accept(w, r, one)
+	if err != nil {
+		h.config.Log.DebugContext(r.Context(), "graph: a websocket was refused", "error", err)
+		return
+	}
+	one.accepted = accepted
+	h.server.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), connectionKey{}, one)))
 }
 
 // root answers from the configuration.

@@ -1,7 +1,11 @@
 package graph_test
 
 import (
+	"bytes"
+	"log"
+	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -47,4 +51,28 @@ func TestOnlyListedOriginsMayReadFromAPage(t *testing.T) {
 			require.Equal(t, http.StatusForbidden, response.StatusCode, origin)
 		}
 	}
+}
+
+// told is a log whose lines are received.
+type told chan string
+
+func (l told) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+func TestRefusedWebsocketIsLoggedByTheConfiguredLoggerOnly(t *testing.T) {
+	var process bytes.Buffer
+	own := make(told, 1)
+	log.SetOutput(&process)
+	t.Cleanup(func() { log.SetOutput(os.Stderr) })
+	s := serve(t, func(c *graph.Config) {
+		c.Log = slog.New(slog.NewJSONHandler(own, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	_, response, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(s.url, "http")+"/graphql", &websocket.DialOptions{
+		Subprotocols: []string{"graphql-transport-ws"}, HTTPHeader: http.Header{"Origin": {"https://evil.example.org"}}})
+	require.Error(t, err)
+	require.Equal(t, http.StatusForbidden, response.StatusCode)
+	require.Contains(t, <-own, `"level":"DEBUG","msg":"graph: a websocket was refused"`)
+	require.Empty(t, process.String())
 }

@@ -19,8 +19,8 @@ const subprotocol = "graphql-transport-ws"
 // closeForbidden closes a websocket whose token is not, or no longer, good.
 const closeForbidden = 4403
 
-// ConnectionLimits bound websockets, and streams over SSE: a principal may have
-// as many of those as its websockets could carry.
+// ConnectionLimits bound websockets, streams over SSE, of which a principal may
+// have as many as its websockets could carry, and all other requests.
 type ConnectionLimits struct {
 	InitWait     time.Duration // until connection_init
 	WriteWait    time.Duration // for one message to be taken
@@ -40,6 +40,7 @@ func DefaultConnectionLimits() ConnectionLimits {
 // connection is one websocket.
 type connection struct {
 	mu        sync.Mutex
+	accepted  transport.WebsocketConn
 	principal string // counted for it; empty before it is known
 	active    int
 	pace      *rate.Limiter
@@ -53,8 +54,8 @@ func connectionOf(ctx context.Context) *connection {
 	return c
 }
 
-// connections counts the websockets and SSE streams of every principal and
-// bounds what one websocket does.
+// connections counts the websockets, SSE streams and requests of every principal
+// and bounds what one websocket does.
 type connections struct {
 	limits  ConnectionLimits
 	mu      sync.Mutex
@@ -133,7 +134,7 @@ func (c *connection) end() {
 func (h *Handler) websocket() transport.Websocket {
 	limit := int64(h.config.Limits.BodyBytes)
 	return transport.Websocket{
-		Implementation:   sockets{wait: h.config.Connections.WriteWait, origins: h.config.Origins},
+		Implementation:   upgraded{},
 		InitTimeout:      h.config.Connections.InitWait,
 		InitFunc:         h.initialise,
 		CloseFunc:        h.closed,
@@ -181,27 +182,30 @@ func (h *Handler) closed(ctx context.Context, _ int) {
 	}
 }
 
-// sockets accepts websockets whose writes do not wait for ever and which say
-// why they are closed.
-type sockets struct {
-	wait    time.Duration
-	origins []string // other origins whose pages may connect
-}
-
-// Accept upgrades a request.
-func (s sockets) Accept(w http.ResponseWriter, r *http.Request, options transport.WebsocketAcceptOptions) (transport.WebsocketConn, error) {
-	options.Subprotocols = []string{subprotocol}
-	accept := transport.CoderWebsocketImplementation{AcceptOptions: websocket.AcceptOptions{OriginPatterns: s.origins}}
-	conn, err := accept.Accept(w, r, options)
+// accept upgrades a request, or answers why not.
+func (h *Handler) accept(w http.ResponseWriter, r *http.Request, one *connection) (transport.WebsocketConn, error) {
+	coder := transport.CoderWebsocketImplementation{AcceptOptions: websocket.AcceptOptions{OriginPatterns: h.config.Origins}}
+	conn, err := coder.Accept(w, r, transport.WebsocketAcceptOptions{Subprotocols: []string{subprotocol}})
 	if err != nil {
 		return nil, err
 	}
-	return &socket{WebsocketConn: conn, wait: s.wait, of: connectionOf(r.Context())}, nil
+	return &socket{WebsocketConn: conn, wait: h.config.Connections.WriteWait, of: one}, nil
+}
+
+// upgraded gives the transport the websocket that was accepted before: the
+// transport itself would write to the process's log about those that were not.
+type upgraded struct{}
+
+// Accept returns the websocket of the request.
+func (upgraded) Accept(_ http.ResponseWriter, r *http.Request, _ transport.WebsocketAcceptOptions) (transport.WebsocketConn, error) {
+	return connectionOf(r.Context()).accepted, nil
 }
 
 type socket struct {
 	transport.WebsocketConn
 	wait time.Duration
+// socket is a websocket whose writes do not wait for ever and which says why it
+// is closed.
 	of   *connection
 }
 
