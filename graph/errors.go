@@ -99,6 +99,9 @@ func presenter(log *slog.Logger, open func(context.Context) bool) graphql.ErrorP
 			return shown
 		}
 		clean, known := public(err)
+		if place, bad := badArgument(ctx, err); bad && !known {
+			return place
+		}
 		if !known && ctx.Err() == nil {
 			log.ErrorContext(ctx, "graph: internal error", "error", err)
 		}
@@ -108,6 +111,24 @@ func presenter(log *slog.Logger, open func(context.Context) bool) graphql.ErrorP
 		}
 		return out
 	}
+}
+
+// badArgument says what of a field's arguments cannot be read, and where: the
+// GraphQL library knows the arguments of a field only once all are read, and
+// until then nothing of ours has run.
+func badArgument(ctx context.Context, err error) (*gqlerror.Error, bool) {
+	field := graphql.GetFieldContext(ctx)
+	if field == nil || field.Args != nil || field.Field.Field == nil || field.Field.Definition == nil || len(field.Field.Definition.Arguments) == 0 {
+		return nil, false
+	}
+	message, path := err.Error(), graphql.GetPath(ctx)
+	var at *gqlerror.Error
+	if errors.As(err, &at) {
+		message, path = at.Message, at.Path
+	}
+	out := badRequest("An argument cannot be read: " + message + ".").graphql()
+	out.Path = path
+	return out, true
 }
 
 // ofTheRequest reports whether an error of the GraphQL library only speaks

@@ -1,13 +1,16 @@
 package graph_test
 
 import (
+	"bytes"
 	"encoding/base64"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/graph"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -111,6 +114,26 @@ func TestFaultsOfArgumentsHaveACode(t *testing.T) {
 	require.Equal(t, "CURSOR_INVALID", s.ask(t, "anna", `{runs(after:"x"){edges{cursor}}}`, nil).code())
 	require.Equal(t, "OVER_LIMIT", s.ask(t, "anna", `{runs(first:101){edges{cursor}}}`, nil).code())
 	require.Empty(t, s.ask(t, "anna", `{runs(first:100){edges{cursor}}}`, nil).Errors)
+}
+
+func TestArgumentsThatCannotBeReadAreTheCallers(t *testing.T) {
+	var log bytes.Buffer
+	s := serve(t, func(c *graph.Config) { c.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
+	for query, path := range map[string]string{
+		`{usage(groupBy:AGENT,from:"yesterday",to:"2026-01-01T00:00:00Z"){key}}`:        `"path":["usage","from"]`,
+		`query($t:Time!){usage(groupBy:AGENT,from:"2026-01-01T00:00:00Z",to:$t){key}}`:  `"path":["usage","to"]`,
+		`mutation{setBudget(input:{node:"n",money:"much",tokens:"1"}){outcome}}`:        `"path":["setBudget","input","money"]`,
+		`mutation($n:Int64!){setBudget(input:{node:"n",money:"1",tokens:$n}){outcome}}`: `"path":["setBudget","input","tokens"]`,
+	} {
+		got := s.ask(t, "anna", query, map[string]any{"t": "tomorrow", "n": "1.5"})
+		require.Equal(t, "BAD_REQUEST", got.code(), got.raw)
+		require.Contains(t, got.raw, path)
+	}
+	require.Empty(t, log.String())
+}
+
+func TestFirstBelowZeroSaysWhatItMayBe(t *testing.T) {
+	require.Contains(t, serve(t).ask(t, "anna", `{runs(first:-1){edges{cursor}}}`, nil).raw, "first is -1, it must be 0 to 100.")
 }
 
 func TestSchemaIsForOperators(t *testing.T) {

@@ -123,7 +123,12 @@ func readPage(after *string, list string) (page string, skip int, err error) {
 const maxFirst = 100
 
 func checkFirst(first int) error {
-	if first < 0 || first > maxFirst {
+	if first < 0 {
+		below := overLimit("first", first, maxFirst)
+		below.message = fmt.Sprintf("first is %d, it must be 0 to %d.", first, maxFirst)
+		return below
+	}
+	if first > maxFirst {
 		return overLimit("first", first, maxFirst)
 	}
 	return nil
