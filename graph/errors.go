@@ -27,6 +27,7 @@ const (
 	codeCursorInvalid   = "CURSOR_INVALID"
 	codeResync          = "RESYNC"
 	codeTooBusy         = "TOO_BUSY"
+	codeTimeout         = "REQUEST_TIMEOUT"
 	codeInternal        = "INTERNAL"
 )
 
@@ -46,6 +47,8 @@ var (
 	errNotCleared      = &fault{code: codeNotCleared, message: "The journal names labels that you are not cleared for; ask for the export as somebody who is."}
 	errCursor          = &fault{code: codeCursorInvalid, message: "The cursor is not one of this list; begin without one."}
 	errTooBusy         = &fault{code: codeTooBusy, message: "The run is too busy; send the command again with the same commandId.", extra: map[string]any{"retryable": true}}
+	errSlowBody        = &fault{code: codeTimeout, message: "The body took too long to arrive; send the request again.", extra: map[string]any{"retryable": true}}
+	errNUL             = &fault{code: codeBadRequest, message: "No text may have the character U+0000."}
 	errInternal        = &fault{code: codeInternal, message: "Something went wrong inside Gantry; the log says more."}
 )
 

@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -95,6 +97,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.explorer.ServeHTTP(w, r)
 		return
 	}
+	// Refusals wait for the body too. The server takes the deadline away once
+	// the body has ended or the connection is upgraded, so streams live on; a
+	// writer that knows no deadlines has no connection to guard.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.config.Limits.BodyWait))
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	if h.admitOrigin(w, r) {
@@ -147,13 +153,16 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, errUnauthenticated)
 		return
 	}
-	_, body, fault := readParams(r.Body, h.config.Limits)
+	most := h.config.Connections.Requests
+	if !h.connections.enter(h.connections.requests, s.key(), most) {
+		refuse(w, http.StatusTooManyRequests, overLimit("requests at once", most+1, most))
+		return
+	}
+	leave := sync.OnceFunc(func() { h.connections.leave(h.connections.requests, s.key()) })
+	defer leave()
+	body, fault := readRequest(r.Body, h.config.Limits)
 	if fault != nil {
-		status := http.StatusBadRequest
-		if fault.code == codeOverLimit {
-			status = http.StatusRequestEntityTooLarge
-		}
-		refuse(w, status, fault)
+		refuse(w, statusOf(fault), fault)
 		return
 	}
 	// A stream over SSE ends with its token.
@@ -162,10 +171,60 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		leave() // streams are counted apart
 		h.stream(w, r, s.key())
 		return
 	}
 	h.server.ServeHTTP(w, r)
+}
+
+// statusOf is the status of a body that is refused.
+func statusOf(fault *fault) int {
+	switch fault.code {
+	case codeOverLimit:
+		return http.StatusRequestEntityTooLarge
+	case codeTimeout:
+		return http.StatusRequestTimeout
+	}
+	return http.StatusBadRequest
+}
+
+// readRequest reads the JSON body of a request: one object, no more. Errors:
+// *fault.
+func readRequest(body io.Reader, limits Limits) ([]byte, *fault) {
+	raw, err := io.ReadAll(io.LimitReader(body, int64(limits.BodyBytes)+1))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, errSlowBody
+	}
+	if err != nil {
+		return nil, badRequest("The body cannot be read.")
+	}
+	if len(raw) > limits.BodyBytes {
+		return nil, overLimit("body bytes", len(raw), limits.BodyBytes)
+	}
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil, badRequest("Send one JSON object with the query; batches are not taken.")
+	}
+	var asked struct {
+		Query         string         `json:"query"`
+		OperationName string         `json:"operationName"`
+		Variables     map[string]any `json:"variables"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&asked); err != nil {
+		return nil, badRequest("The body is not the JSON of a GraphQL request.")
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, badRequest("Send one JSON object, and nothing after it.")
+	}
+	// Written anew, so that what is executed is what was checked.
+	clean, err := json.Marshal(asked)
+	if err != nil {
+		return nil, badRequest("The body is not the JSON of a GraphQL request.")
+	}
+	return clean, nil
 }
 
 func refuse(w http.ResponseWriter, status int, fault *fault) {

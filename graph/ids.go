@@ -4,7 +4,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"gantry.dev/orchestrator/engine"
@@ -65,10 +67,30 @@ func transparent(token string) ([]string, bool) {
 		return nil, false
 	}
 	var parts []string
-	if err := json.Unmarshal(raw, &parts); err != nil || opaque(parts) != token {
+	if err := json.Unmarshal(raw, &parts); err != nil || opaque(parts) != token || hasNUL(parts) {
 		return nil, false
 	}
 	return parts, true
+}
+
+// hasNUL reports whether a string of the value has the character U+0000. No
+// text has a use for it, and not every database can keep it.
+func hasNUL(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return strings.ContainsRune(value, 0)
+	case map[string]any:
+		for name, part := range value {
+			if strings.ContainsRune(name, 0) || hasNUL(part) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(value, hasNUL)
+	case []string:
+		return slices.ContainsFunc(value, func(part string) bool { return hasNUL(part) })
+	}
+	return false
 }
 
 // positionCursor is a place in the numbered stream of one run or conversation.

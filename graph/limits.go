@@ -1,10 +1,9 @@
 package graph
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -15,12 +14,14 @@ import (
 
 // Limits bound one operation, whichever way it comes. Zero allows nothing.
 type Limits struct {
-	BodyBytes       int // of a request or a websocket message
-	Tokens          int // of the document
-	Depth           int // of nested fields
-	Aliases         int // in the document
-	RootFields      int // of the operation, fragments included
-	VariableBytes   int // of the variables as JSON
+	BodyBytes       int           // of a request or a websocket message
+	BodyWait        time.Duration // until the whole body of a request is there
+	Tokens          int           // of the document
+	Depth           int           // of nested fields
+	Aliases         int           // in the document
+	RootFields      int           // of the operation, fragments included
+	Selections      int           // of one selection set, fragments and fields of the same name merged
+	VariableBytes   int           // of the variables as JSON
 	VariableNesting int
 	Complexity      int // fields, times the items of the lists around them
 	Errors          int // that are returned
@@ -28,7 +29,7 @@ type Limits struct {
 
 // DefaultLimits returns the limits of a served organisation.
 func DefaultLimits() Limits {
-	return Limits{BodyBytes: 1 << 20, Tokens: 10_000, Depth: 12, Aliases: 50, RootFields: 20,
+	return Limits{BodyBytes: 1 << 20, BodyWait: 10 * time.Second, Tokens: 10_000, Depth: 12, Aliases: 50, RootFields: 20, Selections: 200,
 		VariableBytes: 256 << 10, VariableNesting: 32, Complexity: 50_000, Errors: 20}
 }
 
@@ -106,6 +107,9 @@ func (l limiter) checkVariables(variables map[string]any) *fault {
 	if deep := nesting(variables); deep > l.limits.VariableNesting {
 		return overLimit("variable nesting", deep, l.limits.VariableNesting)
 	}
+	if hasNUL(variables) {
+		return errNUL
+	}
 	return nil
 }
 
@@ -126,7 +130,8 @@ func nesting(value any) int {
 	return deepest + 1
 }
 
-// checkTokens counts one token beyond the limit at most.
+// checkTokens counts one token beyond the limit at most, and reads the strings
+// as their escapes mean them.
 func (l limiter) checkTokens(query string) *fault {
 	lex := lexer.New(&ast.Source{Input: query})
 	for count := 0; ; count++ {
@@ -136,6 +141,9 @@ func (l limiter) checkTokens(query string) *fault {
 		}
 		if count+1 > l.limits.Tokens {
 			return overLimit("tokens", count+1, l.limits.Tokens)
+		}
+		if hasNUL(token.Value) {
+			return errNUL
 		}
 	}
 }
@@ -154,9 +162,18 @@ func (l limiter) checkDocument(document *ast.QueryDocument) *fault {
 				return fault
 			}
 		}
+		if fault := m.merged([]ast.SelectionSet{operation.SelectionSet}, 1); fault != nil {
+			return fault
+		}
 		m.alias(operation.SelectionSet)
 	}
-	for _, fragment := range document.Fragments {
+	for _, fragment := range document.Fragments { // also those that nothing spreads are validated
+		if depth := m.fragment(m.depths, fragment.Name, m.depth); depth > l.limits.Depth {
+			return overLimit("depth", depth, l.limits.Depth)
+		}
+		if fault := m.merged([]ast.SelectionSet{fragment.SelectionSet}, 1); fault != nil {
+			return fault
+		}
 		m.alias(fragment.SelectionSet)
 	}
 	if m.aliases > l.limits.Aliases {
@@ -173,6 +190,64 @@ type measure struct {
 	depths   map[string]int // by fragment; 0 while it is walked, which ends a cycle
 	fields   map[string]int
 	aliases  int
+	visited  int // selections of all merged sets
+}
+
+// merged bounds what stands in one selection set once fragments are spread and
+// fields of the same name are merged: validation compares all pairs of those.
+// The sets that fields of one name bring are merged in turn.
+func (m *measure) merged(sets []ast.SelectionSet, depth int) *fault {
+	if depth > m.limits.Depth {
+		return nil // a cycle of fragments: whatever is deeper was refused already
+	}
+	one := mergedSet{measure: m, inner: map[string][]ast.SelectionSet{}, spread: map[string]bool{}}
+	for _, set := range sets {
+		one.add(set)
+	}
+	if one.selections > m.limits.Selections {
+		return overLimit("selections of one set", one.selections, m.limits.Selections)
+	}
+	// Each of them counts in the complexity as well, so that one bound holds
+	// for fragments that multiply each other.
+	if m.visited += one.selections; m.visited > m.limits.Complexity {
+		return overLimit("complexity", m.visited, m.limits.Complexity)
+	}
+	for _, inner := range one.inner {
+		if fault := m.merged(inner, depth+1); fault != nil {
+			return fault
+		}
+	}
+	return nil
+}
+
+// mergedSet is a selection set while it is put together.
+type mergedSet struct {
+	*measure
+	selections int
+	inner      map[string][]ast.SelectionSet // by the name in the response
+	spread     map[string]bool               // fragments, each taken once
+}
+
+// add counts one selection beyond the limit at most.
+func (s *mergedSet) add(set ast.SelectionSet) {
+	for _, selection := range set {
+		if s.selections++; s.selections > s.limits.Selections {
+			return
+		}
+		switch selection := selection.(type) {
+		case *ast.Field:
+			if len(selection.SelectionSet) > 0 {
+				s.inner[selection.Alias] = append(s.inner[selection.Alias], selection.SelectionSet)
+			}
+		case *ast.InlineFragment:
+			s.add(selection.SelectionSet)
+		case *ast.FragmentSpread:
+			if fragment := s.document.Fragments.ForName(selection.Name); fragment != nil && !s.spread[selection.Name] {
+				s.spread[selection.Name] = true
+				s.add(fragment.SelectionSet)
+			}
+		}
+	}
 }
 
 func (m *measure) depth(set ast.SelectionSet) int {
@@ -319,39 +394,4 @@ func items(field *ast.Field, variables map[string]any) int {
 		return 1
 	}
 	return listItems
-}
-
-// readParams reads the JSON body of a request: one object, no more. Errors:
-// *fault.
-func readParams(body io.Reader, limits Limits) (graphql.RawParams, []byte, *fault) {
-	raw, err := io.ReadAll(io.LimitReader(body, int64(limits.BodyBytes)+1))
-	if err != nil {
-		return graphql.RawParams{}, nil, badRequest("The body cannot be read.")
-	}
-	if len(raw) > limits.BodyBytes {
-		return graphql.RawParams{}, nil, overLimit("body bytes", len(raw), limits.BodyBytes)
-	}
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || raw[0] != '{' {
-		return graphql.RawParams{}, nil, badRequest("Send one JSON object with the query; batches are not taken.")
-	}
-	var asked struct {
-		Query         string         `json:"query"`
-		OperationName string         `json:"operationName"`
-		Variables     map[string]any `json:"variables"`
-	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	if err := decoder.Decode(&asked); err != nil {
-		return graphql.RawParams{}, nil, badRequest("The body is not the JSON of a GraphQL request.")
-	}
-	if decoder.More() {
-		return graphql.RawParams{}, nil, badRequest("Send one JSON object, and nothing after it.")
-	}
-	// Written anew, so that what is executed is what was checked.
-	clean, err := json.Marshal(asked)
-	if err != nil {
-		return graphql.RawParams{}, nil, badRequest("The body is not the JSON of a GraphQL request.")
-	}
-	return graphql.RawParams{Query: asked.Query, OperationName: asked.OperationName, Variables: asked.Variables}, clean, nil
 }

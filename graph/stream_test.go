@@ -1,9 +1,14 @@
 package graph_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/graph"
+	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -216,4 +222,75 @@ func TestFault_J15_ReaderThatTakesNothingIsCutOff(t *testing.T) {
 	response := s.sse(t, "anna", follow, map[string]any{"run": s.runID(t)})
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	<-ended // nothing of the body is read
+}
+
+// trickle sends the head of a request and a part of its body, and reads the
+// answer.
+func (s *served) trickle(t *testing.T, authorization string) (net.Conn, func() *http.Response) {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = fmt.Fprintf(conn, "POST /graphql HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", authorization)
+	require.NoError(t, err)
+	return conn, func() *http.Response {
+		reader := bufio.NewReader(conn)
+		response, err := http.ReadResponse(reader, nil)
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		_, err = reader.ReadByte()
+		require.Error(t, err, "the connection is closed")
+		response.Body = io.NopCloser(bytes.NewReader(body))
+		return response
+	}
+}
+
+func TestBodyThatDoesNotArriveIsGivenUp(t *testing.T) {
+	s := serve(t, func(c *graph.Config) { c.Limits.BodyWait = 50 * time.Millisecond })
+	id := s.runID(t)
+	s.live = make(chan run.Record)
+	stream := s.sse(t, "anna", follow, map[string]any{"run": id})
+	_, answer := s.trickle(t, "Bearer "+s.token(t, "anna"))
+	response := answer()
+	require.Equal(t, http.StatusRequestTimeout, response.StatusCode)
+	require.Contains(t, readAll(t, response), `"code":"REQUEST_TIMEOUT"`)
+	_, answer = s.trickle(t, "Bearer nonsense")
+	require.Equal(t, http.StatusUnauthorized, answer().StatusCode, "whoever is refused does not wait longer either")
+	// The stream is older than the wait by now.
+	s.live <- s.records[0]
+	close(s.live)
+	require.Contains(t, readAll(t, stream), `"seq":"1"`, "its body was there in time")
+}
+
+// slowInbox answers only when it is let go.
+type slowInbox struct {
+	graph.Inbox
+	entered, leave chan struct{}
+}
+
+func (s slowInbox) Items(context.Context, graph.Caller) ([]engine.InboxItem, error) {
+	s.entered <- struct{}{}
+	<-s.leave
+	return nil, nil
+}
+
+func TestRequestsAtOnceAreBoundedPerPrincipal(t *testing.T) {
+	slow := slowInbox{entered: make(chan struct{}), leave: make(chan struct{})}
+	s := serve(t, func(c *graph.Config) { c.Connections.Requests, c.Inbox = 1, slow })
+	done := make(chan answer)
+	go func() { done <- s.ask(t, "anna", `{inbox{kind}}`, nil) }()
+	<-slow.entered
+	second := s.ask(t, "anna", `{viewer{name}}`, nil)
+	require.Equal(t, http.StatusTooManyRequests, second.status)
+	require.Equal(t, "OVER_LIMIT", second.code())
+	require.Equal(t, "requests at once", second.Errors[0].Extensions["limit"])
+	require.Empty(t, s.ask(t, "bob", `{viewer{name}}`, nil).Errors, "another principal has its own")
+	close(slow.leave)
+	require.Empty(t, (<-done).Errors)
+	id := s.runID(t)
+	s.live = make(chan run.Record)
+	stream := s.sse(t, "anna", follow, map[string]any{"run": id})
+	require.Empty(t, s.ask(t, "anna", `{viewer{name}}`, nil).Errors, "what ended, and a stream, count no more")
+	close(s.live)
+	require.Contains(t, readAll(t, stream), "complete")
 }

@@ -27,6 +27,7 @@ type ConnectionLimits struct {
 	PerPrincipal int           // websockets
 	Operations   int           // at once on one websocket; an SSE request has one
 	PerSecond    int           // operations begun on one websocket
+	Requests     int           // at once that are neither of the two
 }
 
 // streams is how many SSE requests a principal may have at once.
@@ -34,13 +35,13 @@ func (l ConnectionLimits) streams() int { return l.PerPrincipal * l.Operations }
 
 // DefaultConnectionLimits returns the limits of a served organisation.
 func DefaultConnectionLimits() ConnectionLimits {
-	return ConnectionLimits{InitWait: 3 * time.Second, WriteWait: 5 * time.Second, PerPrincipal: 8, Operations: 16, PerSecond: 20}
+	return ConnectionLimits{InitWait: 3 * time.Second, WriteWait: 5 * time.Second, PerPrincipal: 8, Operations: 16, PerSecond: 20, Requests: 64}
 }
 
 // connection is one websocket.
 type connection struct {
-	mu        sync.Mutex
 	accepted  transport.WebsocketConn
+	mu        sync.Mutex
 	principal string // counted for it; empty before it is known
 	active    int
 	pace      *rate.Limiter
@@ -61,6 +62,8 @@ type connections struct {
 	mu      sync.Mutex
 	open    map[string]int // websockets by key of the principal
 	streams map[string]int // SSE requests by key of the principal
+	// other requests by key of the principal, and SSE requests that are still read
+	requests map[string]int
 }
 
 // key names a principal over all organisations.
@@ -71,7 +74,7 @@ func (s session) key() string {
 var _ graphql.OperationInterceptor = (*connections)(nil)
 
 func newConnections(limits ConnectionLimits) *connections {
-	return &connections{limits: limits, open: map[string]int{}, streams: map[string]int{}}
+	return &connections{limits: limits, open: map[string]int{}, streams: map[string]int{}, requests: map[string]int{}}
 }
 
 // ExtensionName returns the name of the extension.
@@ -201,11 +204,11 @@ func (upgraded) Accept(_ http.ResponseWriter, r *http.Request, _ transport.Webso
 	return connectionOf(r.Context()).accepted, nil
 }
 
+// socket is a websocket whose writes do not wait for ever and which says why it
+// is closed.
 type socket struct {
 	transport.WebsocketConn
 	wait time.Duration
-// socket is a websocket whose writes do not wait for ever and which says why it
-// is closed.
 	of   *connection
 }
 

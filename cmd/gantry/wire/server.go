@@ -55,7 +55,7 @@ func (p *Platform) listen(ctx context.Context) error {
 	mux.Handle("/", handler)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("GET /readyz", p.ready)
-	p.server = &server{listener: listener, handler: handler, http: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second,
+	p.server = &server{listener: listener, handler: handler, http: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(p.Config.Log.Handler(), slog.LevelDebug)}}
 	p.server.tasks.Go(func() {
 		if err := p.server.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
