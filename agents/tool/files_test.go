@@ -3,6 +3,7 @@ package tool_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -174,6 +175,27 @@ func TestFilesSearchCarriesTheMarkingOfAllThatWasSearched(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "hr", "empty"), 0o755))
 	require.Equal(t, hr, call(t, box, hrPerson, "files.search", arguments{"path": "hr/empty", "query": "x"}).Marking)
 	require.Equal(t, policy.Marking{}, call(t, box, everyone, "files.search", arguments{"path": "public", "query": "x"}).Marking)
+}
+
+// A listing that is cut tells that there is more.
+func TestFilesListCutCarriesTheMarkingOfWhatIsNotShown(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 1000 {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "secret"), 0o755))
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, root.Close()) })
+	tools, err := tool.NewFiles(root, []tool.FolderRule{{}, {Prefix: "secret", Labels: policy.NewLabels("hr")}}, "person:ada", "ops@example.org")
+	require.NoError(t, err)
+	box, err := tool.NewBox(tools...)
+	require.NoError(t, err)
+	result := call(t, box, hrPerson, "files.list", arguments{})
+	require.Contains(t, string(result.Content), `"cut":true`)
+	require.NotContains(t, string(result.Content), "secret")
+	require.Equal(t, policy.NewLabels("hr"), result.Marking.Labels)
+	require.Empty(t, call(t, box, everyone, "files.list", arguments{}).Marking.Labels)
 }
 
 func TestFilesReadInParts(t *testing.T) {
