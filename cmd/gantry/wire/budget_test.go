@@ -186,7 +186,7 @@ func TestUsageByModelForManyAtOnce(t *testing.T) {
 	amara := h.as(asker)
 	amara.ended(amara.begin("INV-1002").ID)
 	h.close()
-	h.open() // nothing is in memory
+	h.open()                      // nothing is in memory
 	people := make([]*person, 50) // below the limit of one principal, above the connections for reading
 	for i := range people {
 		people[i] = h.as(lead)
