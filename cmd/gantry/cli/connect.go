@@ -129,7 +129,7 @@ func (a access) token(folder *os.Root, url string) (string, error) {
 	if token := line(tokens, who); token != "" {
 		return token, nil
 	}
-	return "", fmt.Errorf("there is no token for %q: name a principal that \"gantry dev\" made one for, or restart it, which writes them", who)
+	return "", fmt.Errorf("there is no token for %q: name a principal that \"%s dev\" made one for, or restart it, which writes them", who, program())
 }
 
 // line reads a file of one line in the folder; empty where there is none.

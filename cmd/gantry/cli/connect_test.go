@@ -99,7 +99,7 @@ func TestCommandsAreHintedAtAsTheyWereBegun(t *testing.T) {
 func TestHelpTakesNoWordOfItForATypeAndErrorsNameTheArguments(t *testing.T) {
 	require.Contains(t, must(t, "inbox", "--help"), "--as string")
 	_, err := gantry(t, "run", "payer")
-	require.ErrorContains(t, err, "use: gantry run AGENT MESSAGE")
+	require.ErrorContains(t, err, "use: "+program()+" run AGENT MESSAGE")
 	require.Contains(t, must(t, "--version"), "go1.")
 }
 

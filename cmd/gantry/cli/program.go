@@ -80,7 +80,7 @@ func sayUse(command *cobra.Command) {
 	if check != nil {
 		command.Args = func(command *cobra.Command, args []string) error {
 			if err := check(command, args); err != nil {
-				return fmt.Errorf("%w; use: %s", err, command.UseLine())
+				return fmt.Errorf("%w; use: %s%s", err, program(), strings.TrimPrefix(command.UseLine(), command.Root().Name()))
 			}
 			return nil
 		}

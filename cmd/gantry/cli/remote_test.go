@@ -192,6 +192,13 @@ func TestNobodyApprovesWhatTheyAreNotShown(t *testing.T) {
 	require.Equal(t, 1, *asked, "no decision was sent")
 }
 
+func TestTheFirstOfTwoGrantsSaysThatAnotherIsNeeded(t *testing.T) {
+	canned(t, `{"done":{"run":{"id":"r1","status":"WAITING","version":"9"},"userErrors":[]},"inbox":[{"id":"a1","kind":"APPROVAL",
+		"since":"2026-03-01T09:00:00Z","run":{"version":"3"},"approval":{"id":"g1","digest":"d","quorum":2}}]}`)
+	require.Contains(t, must(t, "approve", "a1"), "1 of 2 needed\nrun r1: WAITING\n")
+	require.NotContains(t, must(t, "deny", "a1"), "1 of 2")
+}
+
 func TestEveryKindOfInboxItemSaysWhatCanBeDone(t *testing.T) {
 	run := `"run":{"id":"r1","agent":"payer","version":"3"}`
 	canned(t, `{"inbox":[{"id":"i1","kind":"QUESTION","since":"2026-03-01T09:00:00Z","expiresAt":"2026-03-02T09:00:00Z",`+run+`,"question":{"question":{"display":"{\"question\":\"Which?\"}"}}},
