@@ -113,10 +113,10 @@ func (s *simulation) handle(id string, item engine.InboxItem, state *run.State) 
 		}}) // it may be refused
 	case engine.InboxLimit:
 		if state.Reached != nil {
-			s.command(id, item.Run, s.raise(id, state))
+			_ = s.command(id, item.Run, s.raise(id, state)) // it may be refused
 		}
 	case engine.InboxParked:
-		s.command(id, item.Run, run.Resume{By: by, Person: person(id)})
+		_ = s.command(id, item.Run, run.Resume{By: by, Person: person(id)}) // it may be refused
 	case engine.InboxUncertain:
 		for i := range state.Calls {
 			if engine.CallItem(item.Run, i+1) == item.ID {
@@ -233,15 +233,14 @@ func (s *simulation) trespass(id, runID string) {
 	if err != nil {
 		return
 	}
-	stranger := "eve"
-	for i := range state.Approvals {
-		a := &state.Approvals[i]
-		for _, who := range []string{stranger, "ada"} {
-			word := run.DecideApproval{Approval: a.Approval, Digest: a.Digest, Granted: true, By: run.Identity{Principal: who}, Person: person(who)}
-			if s.command(who, runID, word) == nil {
-				s.violate("%s: %s approved what they may not", runID, who)
-			}
+	const stranger = "eve"
+	if n := len(state.Approvals); n > 0 {
+		a, who := &state.Approvals[s.IntN(n)], pick(s.chance, stranger, "ada")
+		word := run.DecideApproval{Approval: a.Approval, Digest: a.Digest, Granted: true, By: run.Identity{Principal: who}, Person: person(who)}
+		if s.command(who, runID, word) == nil {
+			s.violate("%s: %s approved what they may not", runID, who)
 		}
+		return
 	}
 	if s.command(stranger, runID, run.Resume{By: run.Identity{Principal: id}, Person: person(stranger), Turns: 1}) == nil {
 		s.violate("%s: a stranger let it go on", runID)

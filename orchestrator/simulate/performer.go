@@ -161,6 +161,7 @@ func (w performer) invoke(ctx context.Context, r request, begunByMs int64) engin
 	}
 	back := s.outside.send(r, thereMs, backMs, fate == 4)
 	if !s.await(ctx, back, s.nowMs+callMs) || fate == 5 {
+		s.echo(r.run, run.ReportCall{Call: r.call, Intent: r.intent, Outcome: run.OutcomeOK, Cost: run.Amount{MicroUSD: callCost}}, back)
 		report.Outcome, report.Code = run.OutcomeUnknown, "TIMEOUT"
 		return engine.Performed{Command: report}
 	}
@@ -170,20 +171,23 @@ func (w performer) invoke(ctx context.Context, r request, begunByMs int64) engin
 	}
 	text, payload := s.seal(r.run, "done")
 	report.Outcome, report.Result, report.Fingerprint, report.Cost = run.OutcomeOK, &text, "done", run.Amount{MicroUSD: callCost}
-	s.echo(r.run, report)
+	s.echo(r.run, report, back)
 	return engine.Performed{Command: report, Payloads: []engine.Payload{payload}}
 }
 
-// echo tells an outcome a second time, later, from outside.
-func (s *simulation) echo(id string, report run.ReportCall) {
+// echo tells that a call was done from outside, as soon as it is and some time
+// later: again, or for the first time where its worker had given up.
+func (s *simulation) echo(id string, report run.ReportCall, back *reply) {
 	if !s.hit(s.rate(s.plan.echo)) {
 		return
 	}
 	s.faults++
-	report.Result = nil // the text came with the first
+	report.Result = nil // a text comes only once
 	s.spawn(nil, func() {
 		s.sleep(s.between(0, 2*s.plan.leaseMs))
-		_, _ = s.engine.Submit(context.Background(), engine.Submission{Organisation: organisation, Run: id, Command: report}) // it may be refused
+		if s.await(context.Background(), back, s.nowMs+20*callMs) && !back.denied {
+			_, _ = s.engine.Submit(context.Background(), engine.Submission{Organisation: organisation, Run: id, Command: report}) // it may be refused
+		}
 	})
 }
 

@@ -102,9 +102,9 @@ func (s *store) Now(ctx context.Context) (int64, error) {
 	return s.Memory.Now(ctx)
 }
 
-// Receipt is the journal's.
+// Receipt is the journal's. It is asked seldom, and so fails more often.
 func (s *store) Receipt(ctx context.Context, organisation, caller, command string) (engine.Receipt, error) {
-	if met := s.meets(); met == lost || met == silent {
+	if met := s.meets(); met == lost || met == silent || s.sim.hit(s.sim.rate(3*s.sim.plan.store)) {
 		return engine.Receipt{}, errStore
 	}
 	return s.Memory.Receipt(ctx, organisation, caller, command)
