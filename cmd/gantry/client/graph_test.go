@@ -100,6 +100,7 @@ func (w *world) Items(context.Context, graph.Caller) ([]engine.InboxItem, error)
 type (
 	conversations struct{ graph.Conversations }
 	organisation  struct{ graph.Agents }
+	kills         struct{ graph.Kills }
 	budgets       struct{ graph.Budgets }
 )
 
@@ -124,7 +125,7 @@ func serveGraph(t *testing.T) (*world, *client.Client) {
 	clock := func() time.Time { return now }
 	verifier, err := graph.NewVerifier(private.Public().(ed25519.PublicKey), "https://issuer", "gantry", clock)
 	require.NoError(t, err)
-	handler, err := graph.NewHandler(graph.Config{Runs: w, Conversations: conversations{}, Inbox: w, Tools: w, Agents: organisation{}, Budgets: budgets{}, Live: live{world: w},
+	handler, err := graph.NewHandler(graph.Config{Runs: w, Conversations: conversations{}, Inbox: w, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{}, Live: live{world: w},
 		Directory: w, Verifier: verifier, Limits: graph.DefaultLimits(), Connections: graph.DefaultConnectionLimits(),
 		NewID: func() string { return "id" }, Clock: clock})
 	require.NoError(t, err)
