@@ -16,7 +16,7 @@ import (
 func (c *Client) RunID(ctx context.Context, named string) (string, error) {
 	id, _, _ := strings.Cut(strings.TrimSpace(named), "/") // "ID/limit" is what its inbox item is called
 	if _, err := uuid.Parse(id); err != nil {
-		return named, nil
+		return named, nil //nolint:nilerr // not a journal id: taken as it is
 	}
 	var got struct{ Viewer struct{ Organisation string } }
 	if err := c.Ask(ctx, viewerDocument, nil, &got); err != nil {
