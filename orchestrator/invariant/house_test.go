@@ -21,7 +21,7 @@ const startMs = 1_000_000
 var (
 	masterKey  = []byte("0123456789abcdef0123456789abcdef")
 	source     = engine.RandomSource{}
-	olga       = policy.Principal{ID: "olga", Organisation: "o"}
+	olga       = policy.Principal{ID: "olga", Clearance: policy.NewLabels("finance"), Organisation: "o"}
 	errNobody  = errors.New("not named")
 	noArgument = run.CallInputs{Arguments: []byte("{}")}
 )
