@@ -33,7 +33,8 @@ type access struct{ url, as, folder string }
 func remote() []*cobra.Command {
 	return []*cobra.Command{runCommand(), watchCommand(), runsCommand(), steerCommand(), cancelCommand(), resumeCommand(),
 		inboxCommand(), decideCommand(true), decideCommand(false), answerCommand(), resolveCommand(),
-		observeCommand(), stageCommand(), explainCommand(), exportCommand(), agentsCommand()}
+		observeCommand(), stageCommand(), explainCommand(), exportCommand(), agentsCommand(),
+		killCommand(), liftCommand(), killsCommand()}
 }
 
 // asking returns a command that asks a server.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -218,4 +219,73 @@ func stageCommand() *cobra.Command {
 		})
 	command.Flags().StringVar(&evidence, "evidence", "", "where what was observed can be read; needed for a freer stage")
 	return command
+}
+
+// stopped reads what a kill names: ALL, or a scope and a name.
+func stopped(args []string) (scope, name string, err error) {
+	scope, err = oneOf("the scope", args[0], []string{"ALL", "DEPARTMENT", "AGENT", "TOOL"})
+	if err == nil && (scope == "ALL") != (len(args) == 1) {
+		err = errors.New("name what is to be stopped, except for ALL")
+	}
+	if len(args) > 1 {
+		name = args[1]
+	}
+	return scope, name, err
+}
+
+// killCommand stops new effects.
+func killCommand() *cobra.Command {
+	var reason string
+	command := asking("kill ALL|DEPARTMENT|AGENT|TOOL [NAME]", "Stop new effects of an agent, a tool, a department or everything, at once", cobra.RangeArgs(1, 2),
+		func(command *cobra.Command, c *client.Client, args []string) error {
+			scope, name, err := stopped(args)
+			if err != nil {
+				return err
+			}
+			if err := c.Kill(command.Context(), scope, name, reason); err != nil {
+				return err
+			}
+			return say(command.OutOrStdout(), "stopped: %s", strings.TrimSpace(scope+" "+name))
+		})
+	command.Flags().StringVar(&reason, "reason", "", "why; it is recorded")
+	_ = command.MarkFlagRequired("reason") // the flag is declared above
+	return command
+}
+
+// liftCommand ends a kill, with a second person.
+func liftCommand() *cobra.Command {
+	return asking("lift ALL|DEPARTMENT|AGENT|TOOL [NAME]", "End a kill; two people have to", cobra.RangeArgs(1, 2),
+		func(command *cobra.Command, c *client.Client, args []string) error {
+			scope, name, err := stopped(args)
+			if err != nil {
+				return err
+			}
+			waits, err := c.LiftKill(command.Context(), scope, name)
+			if err != nil {
+				return err
+			}
+			if waits {
+				return say(command.OutOrStdout(), "stays stopped until a second person does the same: %s", strings.TrimSpace(scope+" "+name))
+			}
+			return say(command.OutOrStdout(), "lifted: %s", strings.TrimSpace(scope+" "+name))
+		})
+}
+
+// killsCommand lists what is stopped.
+func killsCommand() *cobra.Command {
+	return asking("kills", "List what is stopped, by whom and why", cobra.NoArgs, func(command *cobra.Command, c *client.Client, _ []string) error {
+		kills, err := c.Kills(command.Context())
+		if err != nil {
+			return err
+		}
+		if len(kills) == 0 {
+			return say(command.OutOrStdout(), "nothing is stopped")
+		}
+		for _, kill := range kills {
+			if err := say(command.OutOrStdout(), "%s %s since %s by %s: %s", kill.Scope, kill.Name, kill.At.UTC().Format(time.RFC3339), kill.By.Principal, oneLine(kill.Reason)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -163,6 +163,20 @@ func TestObservedAgentShowsWhatItWouldHaveDone(t *testing.T) {
 	require.Contains(t, must(t, "stage", "--as", "marta.lindqvist", sampleAgent, "APPROVE", "--evidence", "observed"), "until a second person")
 }
 
+func TestKilledAgentIsLiftedByTwoPeople(t *testing.T) {
+	atHome(t)
+	require.Contains(t, must(t, "kills"), "nothing is stopped")
+	_, err := gantry(t, "kill", "AGENT", "--reason", "x")
+	require.ErrorContains(t, err, "name what is to be stopped")
+	require.Contains(t, must(t, "kill", "--as", "marta.lindqvist", "AGENT", sampleAgent, "--reason", "posts nonsense"), "stopped: AGENT "+sampleAgent)
+	require.Regexp(t, "AGENT "+sampleAgent+" since .* by marta.lindqvist: posts nonsense", must(t, "kills", "--as", "marta.lindqvist"))
+	_, err = gantry(t, "run", "--as", sampleAsker, sampleAgent, reconcile("INV-1004"))
+	require.True(t, client.IsCode(err, "AGENT_STOPPED"), err)
+	require.Contains(t, must(t, "lift", "--as", "marta.lindqvist", "AGENT", sampleAgent), "until a second person")
+	require.Contains(t, must(t, "lift", "--as", "helena.voss", "AGENT", sampleAgent), "lifted")
+	require.Contains(t, must(t, "kills", "--as", "marta.lindqvist"), "nothing is stopped")
+}
+
 func TestRunSpendsNoMoreThanItsBudget(t *testing.T) {
 	atHome(t)
 	out := must(t, "run", "--as", sampleAsker, "--budget", "10", sampleAgent, reconcile("INV-1004"))

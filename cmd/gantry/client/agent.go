@@ -1,6 +1,9 @@
 package client
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Agent is an agent as it is now.
 type Agent struct {
@@ -43,4 +46,41 @@ func (c *Client) SetStage(ctx context.Context, name, stage, evidence string) (ag
 	}
 	got, err := change[payload](ctx, c, stageDocument, map[string]any{"agent": name, "stage": stage, "evidence": evidence})
 	return got.Agent, got.AwaitsSecondPerson, err
+}
+
+// Kill is a stop that holds.
+type Kill struct {
+	Scope  string    `json:"scope"` // ALL, DEPARTMENT, AGENT or TOOL
+	Name   string    `json:"name"`  // empty for ALL
+	By     Actor     `json:"by"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+const (
+	killsDocument = `{kills{scope name by{...P} reason at}}` + actorFields
+	killDocument  = `mutation($input:KillInput!){done:kill(input:$input){awaitsSecondPerson userErrors{code message field}}}`
+	liftDocument  = `mutation($input:LiftKillInput!){done:liftKill(input:$input){awaitsSecondPerson userErrors{code message field}}}`
+)
+
+type killPayload struct{ AwaitsSecondPerson bool }
+
+// Kills reads what is stopped, as far as the viewer may know. Errors: *Error.
+func (c *Client) Kills(ctx context.Context) ([]Kill, error) {
+	var got struct{ Kills []Kill }
+	err := c.Ask(ctx, killsDocument, nil, &got)
+	return got.Kills, err
+}
+
+// Kill stops new effects at once. Errors: *Error.
+func (c *Client) Kill(ctx context.Context, scope, name, reason string) error {
+	_, err := change[killPayload](ctx, c, killDocument, map[string]any{"scope": scope, "name": name, "reason": reason})
+	return err
+}
+
+// LiftKill ends a kill. It reports whether a second person must do the same
+// first. Errors: *Error.
+func (c *Client) LiftKill(ctx context.Context, scope, name string) (waits bool, err error) {
+	got, err := change[killPayload](ctx, c, liftDocument, map[string]any{"scope": scope, "name": name})
+	return got.AwaitsSecondPerson, err
 }

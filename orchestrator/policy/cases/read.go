@@ -96,7 +96,8 @@ func (r *reader) principal(id string) (policy.Principal, error) {
 
 func (r *reader) agent(id string) error {
 	agent, err := r.principal(id)
-	r.Request.Agent = policy.AgentFacts{Name: agent.ID, Department: agent.Department, Owner: agent.Manager}
+	name := strings.TrimPrefix(agent.ID, "agent:") // as runs name it
+	r.Request.Agent = policy.AgentFacts{Name: name, Department: agent.Department, Owner: agent.Manager}
 	return err
 }
 
