@@ -208,6 +208,7 @@ func (budgets) Usage(context.Context, graph.Caller, string, int64, int64) ([]gra
 type served struct {
 	*world
 	url     string
+	handler http.Handler
 	private ed25519.PrivateKey
 }
 
@@ -227,7 +228,7 @@ func serve(t *testing.T, change ...func(*graph.Config)) *served {
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	return &served{world: w, url: server.URL, private: private}
+	return &served{world: w, url: server.URL, handler: handler, private: private}
 }
 
 func (s *served) token(t *testing.T, who string) string {
