@@ -2,7 +2,6 @@ package perform
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"gantry.dev/agents"
@@ -201,35 +200,12 @@ func (c *compiler) steers(n int) {
 	}
 }
 
-// textIDs lists the texts that a prompt of the run is made of.
+// textIDs lists the texts of a run, of which its prompts are made.
 func textIDs(s *run.State) []string {
-	ids := []string{s.Started.Goal.ID}
-	for _, message := range s.Started.History {
-		ids = append(ids, message.Text.ID)
+	texts := s.Texts()
+	ids := make([]string, len(texts))
+	for i, text := range texts {
+		ids[i] = text.ID
 	}
-	add := func(refs ...*run.Text) {
-		for _, ref := range refs {
-			if ref != nil {
-				ids = append(ids, ref.ID)
-			}
-		}
-	}
-	for i := range s.Turns {
-		if answer := s.Turns[i].Answer; answer != nil {
-			add(answer.Text)
-		}
-	}
-	for i := range s.Calls {
-		add(&s.Calls[i].Arguments, s.Calls[i].Result)
-	}
-	for i := range s.Steers {
-		add(&s.Steers[i].Text)
-	}
-	if s.LastChecks != nil {
-		for _, check := range s.LastChecks.Checks {
-			add(check.Detail)
-		}
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
+	return ids
 }

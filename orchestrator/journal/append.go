@@ -275,7 +275,7 @@ func (w *writing) head(ctx context.Context) (error, error) {
 // for. SQLite has one writer and needs none.
 func (w *writing) guards(ctx context.Context) (error, error) {
 	for _, change := range w.write.Gates {
-		if err := w.lockGate(ctx, "pg_advisory_xact_lock", change.Gate); err != nil {
+		if err := w.store.lockGate(ctx, w.tx, "pg_advisory_xact_lock", change.Gate); err != nil {
 			return nil, err
 		}
 	}
@@ -302,7 +302,7 @@ func (w *writing) gate(ctx context.Context, name string) (string, error) {
 	if value, known := w.gates[name]; known {
 		return value, nil
 	}
-	if err := w.lockGate(ctx, "pg_advisory_xact_lock_shared", name); err != nil {
+	if err := w.store.lockGate(ctx, w.tx, "pg_advisory_xact_lock_shared", name); err != nil {
 		return "", err
 	}
 	value, err := gate(ctx, w.tx, name)
@@ -312,11 +312,13 @@ func (w *writing) gate(ctx context.Context, name string) (string, error) {
 	return value, err
 }
 
-func (w *writing) lockGate(ctx context.Context, function, name string) error {
-	if !w.store.postgres {
+// lockGate holds a gate's name until the end of the transaction. SQLite has one
+// writer and needs no lock.
+func (s *Store) lockGate(ctx context.Context, db querier, function, name string) error {
+	if !s.postgres {
 		return nil
 	}
-	_, err := w.tx.ExecContext(ctx, "SELECT "+function+"(hashtextextended(?, 0))", name)
+	_, err := db.ExecContext(ctx, "SELECT "+function+"(hashtextextended(?, 0))", name)
 	return err
 }
 

@@ -37,10 +37,8 @@ type Change struct {
 func (s *Store) ChangeOrganisation(ctx context.Context, change Change) error {
 	return s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
 		gateName := run.ConfigGate(change.Organisation)
-		if s.postgres {
-			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", gateName); err != nil {
-				return err
-			}
+		if err := s.lockGate(ctx, tx, "pg_advisory_xact_lock", gateName); err != nil {
+			return err
 		}
 		if err := remember(ctx, tx, change.Receipt); err != nil {
 			return err

@@ -25,12 +25,6 @@ func (s *Store) Inbox(ctx context.Context, person policy.Principal) ([]engine.In
 	}), err
 }
 
-// InboxItem returns one open item.
-func (s *Store) InboxItem(ctx context.Context, organisation, id string) (engine.InboxItem, error) {
-	item, err := scanItem(s.read.QueryRowContext(ctx, "SELECT id, organisation, run, kind, approvers, not_after_ms, since_ms FROM inbox WHERE organisation = ? AND id = ?", organisation, id))
-	return item, notFound(err)
-}
-
 func scanItem(row scanner) (engine.InboxItem, error) {
 	item := engine.InboxItem{Open: true}
 	var approvers string
@@ -58,23 +52,6 @@ func scanBudget(row scanner) (Budget, error) {
 	err := row.Scan(&b.Node, &b.Limit.MicroUSD, &b.Limit.Tokens, &b.Reserved.MicroUSD, &b.Reserved.Tokens,
 		&b.Settled.MicroUSD, &b.Settled.Tokens, &b.Unknown.MicroUSD, &b.Unknown.Tokens)
 	return b, err
-}
-
-// Budgets lists the nodes whose names begin with a prefix.
-func (s *Store) Budgets(ctx context.Context, prefixes ...string) ([]Budget, error) {
-	var list []Budget
-	for _, prefix := range prefixes {
-		rows, err := s.read.QueryContext(ctx, "SELECT "+budgetColumns+" FROM budgets WHERE substr(node, 1, ?) = ? ORDER BY node", len(prefix), prefix)
-		if err != nil {
-			return nil, err
-		}
-		nodes, err := collect(rows, scanBudget)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, nodes...)
-	}
-	return list, nil
 }
 
 // Budget returns one node; engine.ErrNotFound for an unknown one.

@@ -104,13 +104,7 @@ func (s *Store) storePayload(ctx context.Context, db querier, p engine.Payload) 
 }
 
 func (w *writing) writeReceipt(ctx context.Context) error {
-	r := w.write.Receipt
-	if r == nil {
-		return nil
-	}
-	_, err := w.tx.ExecContext(ctx, "INSERT INTO receipts (organisation, caller, command, request, run, answer) VALUES (?, ?, ?, ?, ?, ?)",
-		r.Organisation, r.Caller, r.Command, r.Request, r.Run, r.Answer)
-	return err
+	return remember(ctx, w.tx, w.write.Receipt)
 }
 
 func (w *writing) writeGates(ctx context.Context) error {
