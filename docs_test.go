@@ -1,54 +1,104 @@
 package gantry_test
 
 import (
+	"flag"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
+var update = flag.Bool("update", false, "write the tests into docs/faults.md")
+
 var (
-	namedTest   = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	quotedTest  = regexp.MustCompile("`(Test\\w+)`")
-	faultOrCase = regexp.MustCompile(`^Test(Fault|Case)_`)
+	namedTest  = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	quotedTest = regexp.MustCompile("`(Test\\w+)`")
+	faultTest  = regexp.MustCompile(`^TestFault((?:_[A-Z]\d+)+)_`)
+	caseTest   = regexp.MustCompile(`^TestCase_(?:(Loop|Line)_)?(\d+)_`)
+	faultRow   = regexp.MustCompile(`(?m)^\| ((?:(?:case|loop|line) \d+)|[A-Z]\d+) \| ([^|]+) \| ?(.*) ?\|$`)
 )
 
-// testsOfTheTree are the names of all tests, and where they stand.
-func testsOfTheTree(t *testing.T) map[string]bool {
-	names := map[string]bool{}
+// testsOfTheTree are the names of all tests, and the folders where they stand.
+func testsOfTheTree(t *testing.T) map[string][]string {
+	names := map[string][]string{}
 	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		text, err := os.ReadFile(path)
 		for _, match := range namedTest.FindAllStringSubmatch(string(text), -1) {
-			names[match[1]] = true
+			names[match[1]] = append(names[match[1]], filepath.ToSlash(filepath.Dir(path)))
 		}
 		return err
 	}))
 	return names
 }
 
-// The documents name tests that exist, and no test of a fault or case is
-// missing among the faults.
+// The documents name tests that exist.
 func TestDocumentsNameTheirTests(t *testing.T) {
 	tests := testsOfTheTree(t)
 	for _, document := range []string{"docs/faults.md", "docs/guarantees.md", "docs/security.md"} {
 		text, err := os.ReadFile(document)
 		require.NoError(t, err)
 		for _, match := range quotedTest.FindAllStringSubmatch(string(text), -1) {
-			require.True(t, tests[match[1]], "%s names %s, which is no test", document, match[1])
+			require.Contains(t, tests, match[1], "%s names a test that does not exist", document)
 		}
 	}
-	faults, err := os.ReadFile("docs/faults.md")
+}
+
+// Each fault and case of docs/faults.md has its tests beside it, and each test
+// of a fault or case has its row.
+func TestFaultRows(t *testing.T) {
+	byID := testsByID(testsOfTheTree(t))
+	text, err := os.ReadFile("docs/faults.md")
 	require.NoError(t, err)
-	for name := range tests {
-		if faultOrCase.MatchString(name) {
-			require.Contains(t, string(faults), "`"+name+"`", "docs/faults.md has no line for it")
+	rows := map[string]bool{}
+	written := faultRow.ReplaceAllStringFunc(string(text), func(row string) string {
+		match := faultRow.FindStringSubmatch(row)
+		rows[match[1]] = true
+		return strings.ReplaceAll(fmt.Sprintf("| %s | %s | %s |", match[1], match[2], strings.Join(byID[match[1]], ", ")), "|  |", "| |")
+	})
+	for id, tests := range byID {
+		require.True(t, rows[id], "docs/faults.md has no row %q for %v", id, tests)
+	}
+	if *update {
+		require.NoError(t, os.WriteFile("docs/faults.md", []byte(written), 0o600))
+		return
+	}
+	require.Equal(t, written, string(text), "stale: go test . -run TestFaultRows -update")
+}
+
+// testsByID are the tests of each row, quoted, with their folders.
+func testsByID(tests map[string][]string) map[string][]string {
+	byID := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(tests)) {
+		for _, id := range idsOf(name) {
+			for _, folder := range tests[name] {
+				byID[id] = append(byID[id], fmt.Sprintf("`%s` (%s)", name, folder))
+			}
 		}
 	}
+	return byID
+}
+
+// idsOf are the rows that a test is named for: TestFault_C9_C10_… has two.
+func idsOf(name string) []string {
+	if match := faultTest.FindStringSubmatch(name); match != nil {
+		return strings.Split(strings.TrimPrefix(match[1], "_"), "_")
+	}
+	if match := caseTest.FindStringSubmatch(name); match != nil {
+		kind := strings.ToLower(match[1])
+		if kind == "" {
+			kind = "case"
+		}
+		return []string{kind + " " + match[2]}
+	}
+	return nil
 }
