@@ -4,8 +4,10 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,7 +40,12 @@ type Config struct {
 	MasterKey []byte            // 32 bytes: wraps the keys of subjects
 	Clock     func() int64      // UTC ms, in place of the database clock. Nil: PostgreSQL's own, for SQLite the machine's
 	OnCommit  func([]Committed) // called in order, after each commit; must not block
+
+	Connections int                                     // most at once to PostgreSQL; 0: 16
+	Between     func(driver.Connector) driver.Connector // stands between the store and its driver, as faults of a test do; nil for none
 }
+
+const defaultConnections = 16
 
 // Committed is one write that was committed.
 type Committed struct {
@@ -146,13 +153,13 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	}
 	s.lock = file
 	const pragmas = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)"
-	writer, err := sql.Open("sqlite", fileURL(path, pragmas+"&_txlock=immediate"))
+	writer, err := s.openFile(fileURL(path, pragmas+"&_txlock=immediate"))
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	writer.SetMaxOpenConns(1)
 	s.write = bun.NewDB(writer, sqlitedialect.New())
-	reader, err := sql.Open("sqlite", fileURL(path, pragmas))
+	reader, err := s.openFile(fileURL(path, pragmas))
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
@@ -166,6 +173,32 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	return err
 }
 
+// openFile readies the connections to a SQLite file.
+func (s *Store) openFile(name string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", name)
+	if err != nil || s.config.Between == nil {
+		return db, err
+	}
+	registered := db.Driver()
+	return s.openConnector(fileConnector{registered, name}), db.Close() // it has connected to nothing yet
+}
+
+func (s *Store) openConnector(connector driver.Connector) *sql.DB {
+	if s.config.Between != nil {
+		connector = s.config.Between(connector)
+	}
+	return sql.OpenDB(connector)
+}
+
+// fileConnector connects to a SQLite file.
+type fileConnector struct {
+	driver driver.Driver
+	name   string
+}
+
+func (c fileConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.name) }
+func (c fileConnector) Driver() driver.Driver                        { return c.driver }
+
 // fileURL names a file to SQLite whatever signs its path holds: unescaped, a
 // "#" or "?" would cut the name short and lose the settings behind it.
 func fileURL(path, query string) string {
@@ -178,9 +211,10 @@ func (s *Store) openPostgres(ctx context.Context) error {
 		// The parse error may hold the password.
 		return errors.New("store: the DSN is neither sqlite:PATH nor a PostgreSQL URL")
 	}
-	db := stdlib.OpenDB(*config)
-	db.SetMaxOpenConns(16)
-	db.SetMaxIdleConns(16)
+	db := s.openConnector(stdlib.GetConnector(*config))
+	most := cmp.Or(s.config.Connections, defaultConnections)
+	db.SetMaxOpenConns(most)
+	db.SetMaxIdleConns(most)
 	s.postgres = true
 	s.vault.lock = " FOR SHARE"
 	s.write = bun.NewDB(db, pgdialect.New())
