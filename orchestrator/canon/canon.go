@@ -9,7 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
-	"github.com/gowebpki/jcs"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The limits of what has a canonical form.
@@ -25,8 +25,8 @@ func JSON(raw []byte) ([]byte, error) {
 	if err := check(raw); err != nil {
 		return nil, err
 	}
-	canonical, err := jcs.Transform(raw)
-	if err != nil {
+	canonical := jsontext.Value(raw).Clone()
+	if err := canonical.Canonicalize(); err != nil {
 		return nil, &Error{Code: Syntax}
 	}
 	return canonical, nil

@@ -2,13 +2,12 @@ package canon
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // check refuses what has no canonical form.
@@ -19,8 +18,8 @@ func check(raw []byte) error {
 	if !utf8.Valid(raw) {
 		return &Error{Code: InvalidUTF8, Offset: int64(validPrefix(raw))}
 	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
+	// The decoder is lenient where the walk names the fault itself.
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	w := walk{raw: raw, decoder: decoder}
 	if err := w.value(); err != nil {
 		return err
@@ -34,7 +33,7 @@ func check(raw []byte) error {
 // walk reads one value token by token and knows where it is.
 type walk struct {
 	raw     []byte
-	decoder *json.Decoder
+	decoder *jsontext.Decoder
 	path    []string // of the value being read, one reference token each
 }
 
@@ -42,39 +41,36 @@ func (w *walk) fault(code Code) error {
 	return &Error{Code: code, Pointer: pointer(w.path), Offset: w.decoder.InputOffset()}
 }
 
-// token reads the next token, and refuses half surrogates in it, which the
-// decoder would replace.
-func (w *walk) token() (json.Token, error) {
+// token reads the next token and returns it as it is written. It refuses half
+// surrogates, which a reader would replace.
+func (w *walk) token() (jsontext.Token, []byte, error) {
 	before := w.decoder.InputOffset()
-	token, err := w.decoder.Token()
+	token, err := w.decoder.ReadToken()
 	if err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, w.fault(Syntax)
-		}
-		return nil, w.fault(NumberLost)
+		return token, nil, w.fault(Syntax)
 	}
-	if _, text := token.(string); text && loneSurrogate(w.raw[before:w.decoder.InputOffset()]) {
-		return nil, w.fault(LoneSurrogate)
+	written := bytes.TrimLeft(w.raw[before:w.decoder.InputOffset()], " \t\r\n,:")
+	if token.Kind() == '"' && loneSurrogate(written) {
+		return token, nil, w.fault(LoneSurrogate)
 	}
-	return token, nil
+	return token, written, nil
 }
 
 func (w *walk) value() error {
-	token, err := w.token()
+	token, written, err := w.token()
 	if err != nil {
 		return err
 	}
-	switch token := token.(type) {
-	case json.Number:
-		if code := numberFault(string(token)); code != "" {
+	switch token.Kind() {
+	case '0':
+		if code := numberFault(written); code != "" {
 			return w.fault(code)
 		}
-	case json.Delim:
+	case '{', '[':
 		if len(w.path) >= MaxDepth {
 			return w.fault(TooDeep)
 		}
-		if token == '{' {
+		if token.Kind() == '{' {
 			return w.object()
 		}
 		return w.array()
@@ -83,30 +79,27 @@ func (w *walk) value() error {
 }
 
 func (w *walk) array() error {
-	for n := 0; w.decoder.More(); n++ {
+	for n := 0; w.decoder.PeekKind() != ']'; n++ {
 		w.path = append(w.path, strconv.Itoa(n))
 		if err := w.value(); err != nil {
 			return err
 		}
 		w.path = w.path[:len(w.path)-1]
 	}
-	_, err := w.token()
+	_, _, err := w.token()
 	return err
 }
 
 func (w *walk) object() error {
-	keys := make(map[string]string)
-	for w.decoder.More() {
-		token, err := w.token()
+	var met keys
+	for w.decoder.PeekKind() != '}' {
+		token, _, err := w.token()
 		if err != nil {
 			return err
 		}
-		key, isKey := token.(string)
-		if !isKey {
-			return w.fault(Syntax)
-		}
+		key := token.String()
 		w.path = append(w.path, key)
-		if code := keyFault(keys, key); code != "" {
+		if code := met.add(key); code != "" {
 			return w.fault(code)
 		}
 		if err := w.value(); err != nil {
@@ -114,18 +107,25 @@ func (w *walk) object() error {
 		}
 		w.path = w.path[:len(w.path)-1]
 	}
-	_, err := w.token()
+	_, _, err := w.token()
 	return err
 }
 
-// keyFault adds a key to those of its object, by folded form.
-func keyFault(keys map[string]string, key string) Code {
-	if strings.ContainsRune(key, 0) {
+// fewKeys is up to how many keys of an object are compared one by one.
+const fewKeys = 32
+
+// keys are those of one object that were read so far.
+type keys struct {
+	few    []string
+	folded map[string]string // by folded form, once there are many
+}
+
+// add says what is wrong with one more key, or nothing.
+func (k *keys) add(key string) Code {
+	if strings.IndexByte(key, 0) >= 0 {
 		return KeyWithNUL
 	}
-	folded := fold(key)
-	earlier, found := keys[folded]
-	keys[folded] = key
+	earlier, found := k.find(key)
 	switch {
 	case !found:
 		return ""
@@ -133,6 +133,29 @@ func keyFault(keys map[string]string, key string) Code {
 		return DuplicateKey
 	}
 	return CaseVariant
+}
+
+// find returns an earlier key that is this one but for case, and keeps this one.
+func (k *keys) find(key string) (string, bool) {
+	if k.folded == nil {
+		for _, earlier := range k.few {
+			if strings.EqualFold(earlier, key) {
+				return earlier, true
+			}
+		}
+		k.few = append(k.few, key)
+		if len(k.few) > fewKeys {
+			k.folded = make(map[string]string, 2*fewKeys)
+			for _, few := range k.few {
+				k.folded[fold(few)] = few
+			}
+		}
+		return "", false
+	}
+	folded := fold(key)
+	earlier, found := k.folded[folded]
+	k.folded[folded] = key
+	return earlier, found
 }
 
 // fold maps every rune to the least of those that differ from it only by case,

@@ -1,6 +1,7 @@
 package canon
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -9,9 +10,16 @@ import (
 // largestInteger is 2^53: below it every integer has a double of its own.
 const largestInteger = 1 << 53
 
+// exactDigits is how many decimal digits every double can hold.
+const exactDigits = 15
+
 // numberFault says why a number as written does not survive as a double, or
 // nothing when it does.
-func numberFault(written string) Code {
+func numberFault(number []byte) Code {
+	if len(number) <= exactDigits && bytes.IndexAny(number, ".eE") < 0 {
+		return ""
+	}
+	written := string(number)
 	double, err := strconv.ParseFloat(written, 64)
 	if err != nil || math.IsInf(double, 0) {
 		return NumberLost
