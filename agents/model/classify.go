@@ -1,7 +1,6 @@
 package model
 
 import (
-	"encoding/json"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,7 +16,7 @@ const (
 	ClassCalls     Class = "CALLS"     // one call or more; each is judged by itself
 	ClassRefusal   Class = "REFUSAL"   // the model declines
 	ClassEmpty     Class = "EMPTY"     // nothing, only white space, or only reasoning
-	ClassCut       Class = "CUT"       // the token limit ended it before it was of use
+	ClassCut       Class = "CUT"       // the token limit ended it, so nobody knows what it would have said
 	ClassMalformed Class = "MALFORMED" // it contradicts itself
 )
 
@@ -26,17 +25,18 @@ const askName = "ask.person"
 
 // Classify returns the class of an answer, by fixed rules in this order: an
 // unknown finish or broken text is MALFORMED; a refusal is a refusal whatever
-// else it says; calls count if they have names, and after a cut only if one of
-// them is whole; then the cut, the promised call that is not there, and blank
-// text. Arguments that are no JSON do not make an answer malformed: that call
-// gets an error for a result, and its siblings run.
+// else it says; a cut is a cut, also behind a call that looks whole, since what
+// would have stood beside it is missing; calls count if they have names; then
+// the promised call that is not there, and blank text. Arguments that are no
+// JSON do not make an answer malformed: that call gets an error for a result,
+// and its siblings run.
 func Classify(answer Answer) Class {
 	switch {
 	case !known(answer.Finish) || !utf8.ValidString(answer.Text):
 		return ClassMalformed
 	case answer.Finish == FinishRefusal:
 		return ClassRefusal
-	case answer.Finish == FinishLength && !anyUsable(answer.Calls):
+	case answer.Finish == FinishLength:
 		return ClassCut
 	case len(answer.Calls) > 0:
 		return classOfCalls(answer.Calls)
@@ -64,17 +64,6 @@ func known(finish Finish) bool {
 	switch finish {
 	case FinishStop, FinishCalls, FinishLength, FinishRefusal:
 		return true
-	}
-	return false
-}
-
-// anyUsable reports whether a call has a name and a whole JSON object.
-func anyUsable(calls []Proposed) bool {
-	for _, call := range calls {
-		var object map[string]json.RawMessage
-		if call.Name != "" && json.Unmarshal(call.Arguments, &object) == nil && object != nil {
-			return true
-		}
 	}
 	return false
 }

@@ -116,7 +116,7 @@ func (a *attempt) invoke(ctx context.Context) engine.Performed {
 }
 
 func (a *attempt) result(result tool.Result) (run.Outcome, *run.Text, string) {
-	text := a.seal(result.Marking.Join(a.marking), result.Content)
+	text := a.seal(result.Marking.Join(a.marking), result.Shown())
 	outcome := run.OutcomeOK
 	if result.Failed {
 		outcome = run.OutcomeFailed

@@ -3,9 +3,11 @@ package perform_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,8 +40,17 @@ type house struct {
 	mu       sync.Mutex
 	requests []model.Request                 // that the model got
 	answer   func(model.Answer) model.Answer // changes what it says; nil for nothing
+	take     take                            // answers in the script's place; nil for the script
+	does     map[string]does                 // what tools do in place of their reply
 	invoked  map[string]int                  // by tool
+	calls    []tool.Invocation               // in the order in which they began
+	deltas   []perform.Delta                 // that watchers got
 }
+
+type (
+	take func(context.Context, model.Request, func(string)) (model.Answer, error)
+	does func(context.Context, tool.Invocation) (tool.Result, error)
+)
 
 // counting gives ids in their order.
 type counting struct {
@@ -56,7 +67,7 @@ func (c *counting) ID() string {
 
 func (*counting) Salt() []byte { return []byte("salt of 16 bytes") }
 
-// memoryTool does what a test says; without that it answers {"done":true}.
+// memoryTool does what a test says; without that it gives its reply.
 type memoryTool struct {
 	definition tool.Definition
 	house      *house
@@ -65,10 +76,15 @@ type memoryTool struct {
 
 func (m memoryTool) Definition() tool.Definition { return m.definition }
 
-func (m memoryTool) Invoke(context.Context, tool.Invocation) (tool.Result, error) {
+func (m memoryTool) Invoke(ctx context.Context, invocation tool.Invocation) (tool.Result, error) {
 	m.house.mu.Lock()
-	defer m.house.mu.Unlock()
 	m.house.invoked[m.definition.Name]++
+	m.house.calls = append(m.house.calls, invocation)
+	does := m.house.does[m.definition.Name]
+	m.house.mu.Unlock()
+	if does != nil {
+		return does(ctx, invocation)
+	}
 	return tool.Result{Content: []byte(m.reply), MediaType: tool.MediaJSON, Marking: m.definition.Result}, nil
 }
 
@@ -120,7 +136,7 @@ func newOrganisation(script string) agents.Organisation {
 func inside(t *testing.T, organisation agents.Organisation, test func(t *testing.T, h *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{t: t, organisation: organisation, source: &counting{}, invoked: map[string]int{}}
+		h := &house{t: t, organisation: organisation, source: &counting{}, does: map[string]does{}, invoked: map[string]int{}}
 		h.Memory = journaltest.NewMemory(func() int64 { return time.Now().UnixMilli() })
 		h.admitted = h.kit(organisation)
 		h.engine = engine.New(h, h.rules)
@@ -129,7 +145,34 @@ func inside(t *testing.T, organisation agents.Organisation, test func(t *testing
 			require.NoError(t, h.SetBudget(t.Context(), node, run.Amount{MicroUSD: 5_000_000, Tokens: 5_000_000}))
 		}
 		test(t, h)
+		for _, request := range h.requests {
+			paired(t, request)
+		}
 	})
+}
+
+// paired checks what every prompt keeps to: each call is followed at once by
+// one reply under its own id, in the model's order, and no reply stands alone.
+func paired(t *testing.T, request model.Request) {
+	t.Helper()
+	seen := map[string]bool{}
+	var open []model.Call
+	for _, message := range request.Messages {
+		if message.Role == model.ToolReply {
+			require.NotEmpty(t, open, "a reply to no call")
+			require.Equal(t, open[0].ID, message.CallID)
+			require.NotEmpty(t, message.Text)
+			open = open[1:]
+			continue
+		}
+		require.Empty(t, open, "a call without a reply")
+		for _, call := range message.Calls {
+			require.False(t, seen[call.ID], "two calls under the id %s", call.ID)
+			seen[call.ID] = true
+		}
+		open = message.Calls
+	}
+	require.Empty(t, open, "a call without a reply")
 }
 
 // kit builds the organisation's kit with the tools of the house.
@@ -165,6 +208,9 @@ func (l listening) Take(ctx context.Context, request model.Request, deltas func(
 	l.house.mu.Lock()
 	l.house.requests = append(l.house.requests, request)
 	l.house.mu.Unlock()
+	if l.house.take != nil {
+		return l.house.take(ctx, request, deltas)
+	}
 	answer, err := l.Provider.Take(ctx, request, deltas)
 	if l.house.answer != nil {
 		answer = l.house.answer(answer)
@@ -198,18 +244,50 @@ func (h *house) start(goal string) string {
 	return admitted.Run
 }
 
+// mortal is a process that can die between any two steps.
+type mortal struct {
+	engine.RealWorld
+	dead atomic.Bool
+}
+
+var errDead = errors.New("the process is dead")
+
+// Await runs the operation unless the process is dead.
+func (m *mortal) Await(ctx context.Context, _ string, operation func(context.Context) error) error {
+	if m.dead.Load() {
+		return errDead
+	}
+	return operation(ctx)
+}
+
 // work lets a worker do all that runs ask for until nothing moves any more.
 func (h *house) work() {
 	h.t.Helper()
-	world := &engine.RealWorld{}
+	h.workIn(&mortal{})
+}
+
+// workIn lets the worker of one process do so.
+func (h *house) workIn(world *mortal) {
+	h.t.Helper()
 	ctx, cancel := context.WithCancel(h.t.Context())
 	worker := engine.NewWorker(engine.WorkerConfig{Name: "w", Journal: h, Claims: h, Rules: h.rules,
-		Performer: perform.New(h, h.source, nil), World: world, Log: slog.New(slog.DiscardHandler)})
+		Performer: perform.New(h, h.source, h.delta), World: world, Log: slog.New(slog.DiscardHandler)})
 	world.Go(func() { _ = worker.Work(ctx) }) // always nil
-	<-time.After(time.Minute)
-	synctest.Wait()
+	h.later(time.Minute)
 	cancel()
 	world.Close()
+}
+
+// later lets time pass.
+func (h *house) later(long time.Duration) {
+	<-time.After(long)
+	synctest.Wait()
+}
+
+func (h *house) delta(d perform.Delta) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.deltas = append(h.deltas, d)
 }
 
 func (h *house) state(id string) *run.State {

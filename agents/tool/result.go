@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -83,7 +84,7 @@ func bounded(result Result, limit int) Result {
 		whole = wholeRunes(whole[:limit])
 	}
 	if !utf8.Valid(whole) || bytes.IndexByte(whole, 0) >= 0 {
-		result.Content, result.MediaType, result.Cut = described(result), MediaText, true
+		result.Content, result.MediaType, result.Cut, result.saysSo = described(result), MediaText, true, true
 		return result
 	}
 	result.Content = whole
@@ -91,6 +92,15 @@ func bounded(result Result, limit int) Result {
 		result.MediaType = MediaText
 	}
 	return result
+}
+
+// Shown returns the content as a prompt shows it: where something is missing at
+// its end, the end says so, so that nobody takes a part for the whole.
+func (r Result) Shown() []byte {
+	if !r.Cut || r.saysSo {
+		return r.Content
+	}
+	return fmt.Appendf(slices.Clip(r.Content), "\n[cut: only the first %d bytes are here]", len(r.Content))
 }
 
 // described says what bytes are that no text can hold.
@@ -126,6 +136,6 @@ func failed(code, why string, raw Result) Result {
 	}
 	return Result{
 		Content: content, MediaType: MediaJSON, Failed: true,
-		Size: max(raw.Size, int64(len(content))), Cut: raw.Cut, Marking: raw.Marking,
+		Size: max(raw.Size, int64(len(content))), Cut: raw.Cut, Marking: raw.Marking, saysSo: true,
 	}
 }

@@ -63,6 +63,8 @@ type Result struct {
 	Size      int64          // bytes that the tool sent
 	Cut       bool           // Content holds less than Size
 	Marking   policy.Marking // confidentiality and integrity of Content
+
+	saysSo bool // Content itself tells what is missing in it
 }
 
 // Failure is an attempt without a Result.

@@ -22,7 +22,8 @@ var (
 //
 // chain is who asks, subject first, then everyone who acts between it and the
 // call. Nobody in it may decide, nor anybody on whose behalf one of them acts,
-// however long that delegation is.
+// nor anybody who acts on behalf of one of all these, however long that
+// delegation is.
 func Entitled(approvers []Approver, who Principal, chain []Principal, dir Directory) error {
 	person, err := eligible(who.ID, chain, dir)
 	if err != nil {
@@ -50,7 +51,7 @@ func eligible(id string, chain []Principal, dir Directory) (Principal, error) {
 		return Principal{}, fmt.Errorf("%s: %w", id, ErrNotAPerson)
 	case person.Organisation != chain[0].Organisation:
 		return Principal{}, fmt.Errorf("%s: %w", id, ErrOrganisation)
-	case requesters(chain, dir)[id]:
+	case meet(requesters([]Principal{person}, dir), requesters(chain, dir)):
 		return Principal{}, fmt.Errorf("%s: %w", id, ErrRequester)
 	}
 	return person, nil
@@ -69,6 +70,15 @@ func requesters(chain []Principal, dir Directory) map[string]bool {
 		queue = append(queue, behind(next, all)...)
 	}
 	return all
+}
+
+func meet(some, others map[string]bool) bool {
+	for id := range some {
+		if others[id] {
+			return true
+		}
+	}
+	return false
 }
 
 // behind returns on whose behalf a principal acts, unless it was seen before.

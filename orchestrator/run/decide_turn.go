@@ -119,13 +119,17 @@ func (d *decider) reportTurn(c ReportTurn) *Refusal {
 	return nil
 }
 
-// failTurn ends one attempt. A retry waits as long as the provider asked, or
-// twice as long each time up to a minute; the spread comes from the run's id.
+// longestWaitMs bounds what a provider may ask for.
+const longestWaitMs = 24 * 60 * 60 * 1000
+
+// failTurn ends one attempt. A retry waits as long as the provider asked, up to
+// a day, or twice as long each time up to a minute; the spread comes from the
+// run's id.
 func (d *decider) failTurn(turn *Turn, failure TurnFailure) {
 	e := TurnFailed{Turn: turn.Number, Attempt: turn.Attempt, Cause: failure.Cause, Unknown: failure.Unknown, Retryable: failure.Retryable}
 	used := turn.Attempt - turn.Forgiven
 	if failure.Retryable && used < d.s.Limits.TurnAttempts {
-		wait := failure.RetryAfterMs
+		wait := min(failure.RetryAfterMs, longestWaitMs)
 		if wait <= 0 {
 			wait = backoffMs(d.s.ID, used)
 		}
