@@ -1,191 +1,99 @@
 // Package bench measures the platform beside the limits of its machine. It
 // drives whole runs through the same wiring as every process: admission,
 // policy, budgets, labels, hash chain, leases and the telling of what was
-// committed. The model is a script and the tools read small files, so what is
-// measured is what the platform adds.
+// committed. The model answers at once and the tools read small files, so what
+// is measured is what the platform adds.
 //
 // Rates move with whatever else the machine does; compare the ratios, whose
-// two sides were measured in one execution.
+// two sides were measured in one execution, and what a round costs.
 package bench
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
-	"runtime"
+	"io"
 	"time"
-
-	"gantry.dev/agents"
-	"gantry.dev/cmd/gantry/wire"
-	"gantry.dev/orchestrator/invariant"
-	"gantry.dev/orchestrator/policy"
 )
 
 // Config says what to run.
 type Config struct {
-	Runs        int           // measured runs; each has five turns and eight calls
-	Concurrency int           // runs under way at once; a worker advances 64 side by side
-	Held        float64       // share of the runs that wait for one approval, 0 to 1
-	Paused      int           // runs that wait for an approval while others are measured; 0 leaves that part out
-	Database    string        // "sqlite:PATH" of a file that is not there, or "postgres://…"; empty: SQLite in Folder
-	Folder      string        // where a temporary folder is made; empty: the system's
-	Limit       time.Duration // how long each limit of the machine is measured, twice
+	Postgres    string        // "postgres://…" of a server to measure too; empty: SQLite only
+	Only        string        // "sqlite" or "postgres": one store alone; empty: both
+	Folder      string        // where temporary folders are made: the disk that is measured; empty: the system's
+	Concurrency []int         // runs at once, each measured apart
+	Rounds      int           // of one run
+	HeldShare   float64       // share of the runs that wait for one approval, 0 to 1
+	For         time.Duration // how long each load runs
+	Limit       time.Duration // how long each bare limit is measured
+	Repeat      int           // repetitions, interleaved
+	Paused      int           // runs that wait for a person, for P10 and P11; 0 leaves them out
+	Long        int           // rounds of one long run, for P12 and P13; 0 leaves them out
+	Killed      int           // runs in flight when their process is killed, for P14; 0 leaves it out
+	Beside      Beside        // programs that do the same work, for P1 to P3
+	Progress    io.Writer     // hears what is being measured; nil for nobody
+}
+
+// Beside are programs that do the same work on the same stores.
+type Beside struct {
+	Postgres string // a command; empty for none
+	SQLite   string
 }
 
 // Validate joins everything that is wrong.
 func (c Config) Validate() error {
 	var faults []error
-	if c.Runs < 1 || c.Concurrency < 1 || c.Paused < 0 {
-		faults = append(faults, errors.New("runs, concurrency: must be above 0; paused: must not be negative"))
+	check := func(ok bool, fault string) {
+		if !ok {
+			faults = append(faults, errors.New(fault))
+		}
 	}
-	if c.Held < 0 || c.Held > 1 {
-		faults = append(faults, errors.New("held: must be from 0 to 1"))
+	check(len(c.Concurrency) > 0, "conc: name at least one number of runs at once")
+	for _, concurrency := range c.Concurrency {
+		check(concurrency > 0, "conc: must be above 0")
 	}
-	if c.Limit <= 0 {
-		faults = append(faults, errors.New("limit: must be above 0"))
-	}
+	check(c.Rounds > 0, "rounds: must be above 0")
+	check(c.Repeat > 0, "repeat: must be above 0")
+	check(c.HeldShare >= 0 && c.HeldShare <= 1, "held-share: must be from 0 to 1")
+	check(c.For > 0 && c.Limit > 0, "for, limit: must be above 0")
+	check(c.Paused >= 0 && c.Long >= 0 && c.Killed >= 0, "paused, long, killed: must not be negative")
+	check(c.Only == "" || c.Only == sqlite || c.Only == postgres, "store: must be sqlite or postgres")
+	check(c.Only != postgres || c.Postgres != "", "store: name the server with --postgres")
 	return errors.Join(faults...)
 }
 
-// Result is everything that was measured. Times are milliseconds.
-type Result struct {
-	Machine  Machine `json:"machine"`
-	Database string  `json:"database"` // "SQLite" or "PostgreSQL"
-	Load     Load    `json:"load"`
-	Limits   Limits  `json:"limits"`
-	Ratios   Ratios  `json:"ratios"`
-	Paused   *Paused `json:"paused,omitempty"`
-	// Violations is what the doctor found afterwards; anything but 0 makes the
-	// figures worthless.
-	Violations int `json:"violations"`
+// The stores by the names of the command line.
+const (
+	sqlite   = "sqlite"
+	postgres = "postgres"
+)
+
+// stores are the data sources that are measured, each for a fresh database.
+func (c Config) stores() (dsns []string) {
+	if c.Only != postgres {
+		dsns = append(dsns, "")
+	}
+	if c.Postgres != "" && c.Only != sqlite {
+		dsns = append(dsns, c.Postgres)
+	}
+	return dsns
 }
 
-// Machine is what the figures were measured on.
-type Machine struct {
-	Cores int    `json:"cores"`
-	OS    string `json:"os"`
-	Arch  string `json:"arch"`
-	Go    string `json:"go"`
+func (c Config) say(what string) {
+	if c.Progress != nil {
+		_, _ = io.WriteString(c.Progress, what+"\n")
+	}
 }
 
-// Ratios set the load against the limits measured in the same execution.
-type Ratios struct {
-	// Records is records per second over those of bare transactions that
-	// insert as many rows of the same size.
-	Records float64 `json:"records"`
-	// Commits is commits per second over bare one-row commits of one
-	// connection.
-	Commits float64 `json:"commits"`
-	// Rounds is rounds per second over bare one-row commits of as many
-	// connections as there are runs at once; one for SQLite.
-	Rounds float64 `json:"rounds"`
-	// Step is the median step in units of one bare commit.
-	Step float64 `json:"step"`
-}
-
-// bench is one execution.
-type bench struct {
-	config       Config
-	folder       string
-	store        database
-	organisation agents.Organisation
-	platform     *wire.Platform
-	people       struct{ asker, approver policy.Principal }
-}
-
-// Run measures and leaves nothing behind.
-func Run(ctx context.Context, config Config) (result Result, err error) {
+// Run measures everything that was asked for and leaves nothing behind.
+func Run(ctx context.Context, config Config) (*Report, error) {
 	if err := config.Validate(); err != nil {
-		return result, err
+		return nil, err
 	}
-	b := &bench{config: config}
-	if b.folder, err = os.MkdirTemp(config.Folder, "gantry-bench-"); err != nil {
-		return result, fmt.Errorf("bench: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(b.folder)) }()
-	if b.store, err = openDatabase(ctx, config.Database, b.folder); err != nil {
-		return result, err
-	}
-	defer func() { err = errors.Join(err, b.store.close()) }()
-	if err := b.open(ctx); err != nil {
-		return result, err
-	}
-	defer func() { err = errors.Join(err, b.platform.Close()) }()
-	return b.measure(ctx)
-}
-
-func (b *bench) open(ctx context.Context) (err error) {
-	if b.organisation, err = loadOrganisation(); err != nil {
-		return err
-	}
-	b.people.asker, _ = b.organisation.Principal(asker)
-	b.people.approver, _ = b.organisation.Principal(approver)
-	root, err := layFiles(b.folder)
-	if err != nil {
-		return err
-	}
-	b.platform, err = wire.Open(ctx, wire.Config{Folder: filepath.Join(b.folder, "keys"), Database: b.store.dsn(), Files: root, Work: true, Dev: true,
-		Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
-	}
-	if _, _, err = b.platform.Kits.Apply(ctx, b.organisation); err != nil {
-		return errors.Join(err, b.platform.Close())
-	}
-	return nil
-}
-
-func (b *bench) measure(ctx context.Context) (Result, error) {
-	result := Result{Database: b.store.name(), Machine: Machine{Cores: runtime.GOMAXPROCS(0), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}}
-	if _, err := b.load(ctx, min(b.config.Runs, b.config.Concurrency)); err != nil { // warm
-		return result, err
-	}
-	var err error
-	if b.config.Paused > 0 {
-		if result.Paused, err = b.pause(ctx); err != nil {
-			return result, err
+	report := newReport()
+	for _, part := range []func(context.Context, Config, *Report) error{reference} {
+		if err := part(ctx, config, report); err != nil {
+			return report, err
 		}
 	}
-	before, err := b.limits(ctx, Load{RecordsPerCommit: 8, RecordBytes: 500})
-	if err != nil {
-		return result, err
-	}
-	if result.Load, err = b.load(ctx, b.config.Runs); err != nil {
-		return result, err
-	}
-	after, err := b.limits(ctx, result.Load)
-	if err != nil {
-		return result, err
-	}
-	result.Limits = before.with(after)
-	result.Ratios = ratios(result.Load, result.Limits)
-	result.Violations, err = b.violations(ctx)
-	return result, err
-}
-
-func ratios(load Load, limits Limits) Ratios {
-	return Ratios{
-		Records: over(load.RecordsPerSecond, limits.RecordsPerSecond), Commits: over(load.CommitsPerSecond, limits.CommitsPerSecond),
-		Rounds: over(load.RoundsPerSecond, limits.ParallelCommitsPerSecond), Step: load.StepMs.P50 / 1000 * limits.CommitsPerSecond,
-	}
-}
-
-func over(value, limit float64) float64 {
-	if limit == 0 {
-		return 0
-	}
-	return value / limit
-}
-
-func (b *bench) violations(ctx context.Context) (count int, err error) {
-	snapshot, err := b.platform.Store.Snapshot(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, snapshot.Close()) }()
-	report, err := invariant.NewAudit(snapshot, func(invariant.Violation) error { return nil }).Store(ctx)
-	return report.Violations(), err
+	return report, nil
 }

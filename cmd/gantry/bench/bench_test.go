@@ -2,46 +2,86 @@ package bench
 
 import (
 	"bytes"
+	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-func TestATinyBenchmarkMeasuresSoundRunsAndLeavesNothing(t *testing.T) {
-	folder := t.TempDir()
-	result, err := Run(t.Context(), Config{Runs: 6, Concurrency: 3, Held: 0.5, Paused: 20, Folder: folder, Limit: time.Millisecond})
-	require.NoError(t, err)
-	require.Zero(t, result.Violations)
-	require.Equal(t, "SQLite", result.Database)
-	require.Equal(t, 3, result.Load.Held)
-	require.Equal(t, 3, result.Load.SubmitToHeldMs.Count)
-	require.Equal(t, 6*(4+6), result.Load.StepMs.Count, "four turns and six calls of each run, after its first turn")
-	require.Equal(t, 6*3, result.Load.RoundMs.Count, "rounds of a run, after its first turn")
-	for name, figure := range map[string]float64{
-		"records": result.Ratios.Records, "commits": result.Ratios.Commits, "rounds": result.Ratios.Rounds, "step": result.Ratios.Step,
-		"fsyncs": result.Limits.FsyncsPerSecond, "records of a commit": result.Load.RecordsPerCommit,
-	} {
-		require.Positive(t, figure, name)
+// tiny measures as little as still shows that everything is measured.
+func tiny(t *testing.T) Config {
+	return Config{Folder: t.TempDir(), Concurrency: []int{1, 2}, Rounds: 2, Repeat: 1, For: time.Millisecond, Limit: time.Millisecond}
+}
+
+// figure finds one that was measured.
+func figure(t *testing.T, report *Report, id, name string) Figure {
+	t.Helper()
+	for _, f := range report.Figures {
+		if f.ID == id && bytes.HasPrefix([]byte(f.Name), []byte(name)) {
+			return f
+		}
 	}
-	require.Equal(t, 20, result.Paused.Runs)
-	require.LessOrEqual(t, result.Paused.GoroutinesAfter, result.Paused.GoroutinesBefore+10, "a paused run keeps no goroutine")
-	left, err := os.ReadDir(folder)
+	require.Failf(t, "not measured", "%s %s among %v", id, name, report.Figures)
+	return Figure{}
+}
+
+func TestTheReferenceWorkIsMeasuredBesideTheLimitsAndLeavesNothing(t *testing.T) {
+	config := tiny(t)
+	config.HeldShare = 0.5
+	report, err := Run(t.Context(), config)
+	require.NoError(t, err)
+	require.Zero(t, report.Violations)
+	require.Len(t, report.Samples, 2)
+	load := report.Samples[1].Load
+	require.Equal(t, load.Runs*2, load.Rounds, "two rounds a run; the answer counts as none")
+	require.Positive(t, load.Held)
+	require.Less(t, load.Held, load.Runs)
+	require.GreaterOrEqual(t, load.Records, load.Runs*(2+2*(2+2*4)), "each turn and call has its records")
+	for _, id := range []string{"rounds", "cpu", "round-p50", "batch", "P6", "P7", "bare"} {
+		require.Positive(t, figure(t, report, id, "").Median, id)
+	}
+	left, err := os.ReadDir(config.Folder)
 	require.NoError(t, err)
 	require.Empty(t, left)
 	var table bytes.Buffer
-	require.NoError(t, result.Table(&table))
-	require.Contains(t, table.String(), "step, intent to outcome")
-	require.Contains(t, table.String(), "20 runs: ")
+	require.NoError(t, report.Table(&table))
+	require.Contains(t, table.String(), "median round in bare commits")
+}
+
+func TestAProgramBesideIsToldWhatToDoAndComparedWith(t *testing.T) {
+	config := tiny(t)
+	config.Concurrency = []int{1}
+	config.Beside.SQLite = `test ! -e {file} && echo BEGIN && echo 'END {"rounds": '{conc}00{rounds}', "secs": 2, "p50_ms": 1}'`
+	report, err := Run(t.Context(), config)
+	require.NoError(t, err)
+	beside := report.Samples[0].Beside
+	require.Equal(t, 1002, beside.Rounds)
+	require.InDelta(t, report.Samples[0].Load.RoundsPerSecond()/501, figure(t, report, "P2", "rounds").Median, 1e-9)
+	config.Beside.SQLite = "echo BEGIN"
+	_, err = Run(t.Context(), config)
+	require.ErrorContains(t, err, "no END")
+	config.Beside.SQLite = "exit 3"
+	_, err = Run(t.Context(), config)
+	require.ErrorContains(t, err, "exit status 3")
+}
+
+func TestAVerdictIsOfTheFloorAndTheMedian(t *testing.T) {
+	report := newReport()
+	report.add(Figure{ID: "P4", Goal: atLeast(0.5, 0.8)}, 0.9, 0.1, 0.6)
+	report.add(Figure{ID: "P7", Goal: atMost(5, 3.5)}, 4, 9, 6)
+	report.add(Figure{ID: "P8"}, 1)
+	require.Equal(t, []string{"held", "missed", ""}, []string{report.Figures[0].Verdict, report.Figures[1].Verdict, report.Figures[2].Verdict})
+	require.Equal(t, []string{"P7"}, report.Missed())
+	require.InDelta(t, 0.6, report.Figures[0].Median, 0)
 }
 
 func TestTheShareOfHeldRunsIsSpreadEvenly(t *testing.T) {
 	for share, want := range map[float64]int{0: 0, 0.1: 10, 0.25: 25, 1: 100} {
 		held := 0
 		for number := int64(1); number <= 100; number++ {
-			if (Config{Held: share}).holds(number) {
+			if holds(share, number) {
 				held++
 			}
 		}
@@ -49,29 +89,25 @@ func TestTheShareOfHeldRunsIsSpreadEvenly(t *testing.T) {
 	}
 }
 
-func TestQuantilesAreOfTheSortedTimes(t *testing.T) {
-	var times []time.Duration
-	for i := 100; i > 0; i-- {
-		times = append(times, time.Duration(i)*time.Millisecond)
+func TestAnOrderTravelsInItsGoal(t *testing.T) {
+	for _, want := range []order{{rounds: 10}, {rounds: 5000, held: true}, {rounds: 1, think: 50 * time.Millisecond}} {
+		got, err := readOrder(want.goal())
+		require.NoError(t, err)
+		require.Equal(t, want, got)
 	}
-	require.Equal(t, Quantiles{Count: 100, P50: 51, P95: 96, P99: 100}, quantiles(times))
-	require.Zero(t, quantiles(nil))
-}
-
-func TestADatabaseThatIsThereIsLeftAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "mine.db")
-	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
-	config := Config{Runs: 1, Concurrency: 1, Folder: t.TempDir(), Limit: time.Millisecond, Database: "sqlite:" + path}
-	_, err := Run(t.Context(), config)
-	require.ErrorContains(t, err, "is there already")
-	config.Database = "mysql://here"
-	_, err = Run(t.Context(), config)
-	require.ErrorContains(t, err, "sqlite: or postgres://")
-	require.FileExists(t, path)
+	_, err := readOrder("Something else.")
+	require.Error(t, err)
 }
 
 func TestWrongKnobsAreNamed(t *testing.T) {
-	require.ErrorContains(t, Config{Concurrency: 1, Limit: 1}.Validate(), "runs")
-	require.ErrorContains(t, Config{Runs: 1, Concurrency: 1, Held: 2, Limit: 1}.Validate(), "held")
-	require.ErrorContains(t, Config{Runs: 1, Concurrency: 1}.Validate(), "limit")
+	require.NoError(t, tiny(t).Validate())
+	for fault, spoil := range map[string]func(*Config){
+		"conc": func(c *Config) { c.Concurrency = []int{0} }, "rounds": func(c *Config) { c.Rounds = 0 }, "repeat": func(c *Config) { c.Repeat = 0 },
+		"held-share": func(c *Config) { c.HeldShare = 2 }, "limit": func(c *Config) { c.Limit = 0 }, "paused": func(c *Config) { c.Paused = -1 },
+		"sqlite or postgres": func(c *Config) { c.Only = "mysql" }, "--postgres": func(c *Config) { c.Only = "postgres" },
+	} {
+		config := tiny(t)
+		spoil(&config)
+		require.ErrorContains(t, config.Validate(), fault, fmt.Sprint(config))
+	}
 }

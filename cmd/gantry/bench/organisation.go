@@ -30,15 +30,16 @@ func loadOrganisation() (agents.Organisation, error) {
 	return agents.LoadDir(folder, agents.LoadOptions{})
 }
 
-// layFiles writes what the agent reads: eight files of half a kilobyte.
+// layFiles writes what the agent reads: two files, of which a reading is 200
+// bytes.
 func layFiles(folder string) (root string, err error) {
 	root = filepath.Join(folder, "files")
-	if err := os.MkdirAll(filepath.Join(root, "load"), 0o700); err != nil {
+	if err := os.MkdirAll(root, 0o700); err != nil {
 		return "", fmt.Errorf("files: %w", err)
 	}
-	for number := 1; number <= 8; number++ {
-		text := strings.Repeat(fmt.Sprintf("File %d has this line.\n", number), 24)
-		if err := os.WriteFile(filepath.Join(root, "load", fmt.Sprintf("%d.md", number)), []byte(text), 0o600); err != nil {
+	for number := 1; number <= 2; number++ {
+		text := strings.Repeat("line ", 24)
+		if err := os.WriteFile(filepath.Join(root, fmt.Sprintf("%d.md", number)), []byte(text), 0o600); err != nil {
 			return "", fmt.Errorf("files: %w", err)
 		}
 	}

@@ -1,13 +1,14 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"runtime/pprof"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gantry.dev/cmd/gantry/bench"
 )
@@ -18,78 +19,117 @@ func benchCommand() *cobra.Command {
 	return command
 }
 
-const benchFigures = `Drives runs of five turns and eight calls, with a scripted model and tools that
-read small files, through everything that a run goes through. Nothing is left
-behind. The figures:
+const benchFigures = `Drives runs through everything that a run goes through, on SQLite and, where a
+server is named, on PostgreSQL, and measures what the machine does bare beside
+them: all in one execution, alternately, again for each repetition. A run has
+--rounds rounds. A round is one model step with 450 bytes and two calls, which
+run at the same time and give 200 bytes each; all are instant and durable.
+Nothing is left behind.
 
-  runs, rounds    ended runs, and turns with their calls, a second
-  records         journal records a second, beside bare transactions that
-                  insert as many rows of the same size
-  commits         write transactions a second and the records that share one,
-                  beside bare commits of one row. On SQLite leases are among
-                  them, on PostgreSQL only transactions with records count
-  side by side    rounds a second beside bare commits of as many connections
-                  as runs (one on SQLite)
-  fsyncs          appends of 4 KiB a second, each synced
-  step            from the commit of a turn's or call's intent to the commit of
-                  its outcome, as a follower of the run is told; "in bare
-                  commits" is the median in units of one bare commit
-  round           from the commit of one turn's intent to that of the next
-  submit to held  from the request to start a run to the news that its first
-                  turn's call waits for a person
-  CPU             of this process, user and system, for one round, and the share
-                  of all cores that it had; where that is low and no disk was
-                  waited for, something else was at work
-  paused          what a run costs that waits for a person: heap, goroutines,
-                  and how many rounds others make beside it
-  violations      what the doctor finds afterwards: must be 0
+Each line has an id, the median, the least and the most, and for goals the
+floor, the stretch, and whether the floor was held:
+
+  P1, P2  rounds a second to those of the program --beside, on PostgreSQL and
+          on SQLite
+  P3      CPU for a round to that of the program --beside, servers and all
+  P4      journal rows a second to those of bare transactions that insert as
+          many rows of the same size
+  P5      rounds a second to bare commits of one row on 64 connections; one on
+          SQLite, which has one writer
+  P6      syncs and bytes of the database's log for a round. SQLite syncs once
+          for each commit; PostgreSQL counts for its whole cluster, so nothing
+          else should use it
+  P7      the median round of a run that is alone, in bare commits of one row
+  cpu     user and system, of this process with its followers and of all
+          processes called postgres; "foreign" is what all others had
+
+--beside and --beside-sqlite are shell commands that do the same work. {conc},
+{secs}, {rounds} and {file} (a path where nothing is) are filled in. They print
+BEGIN when they are warm, and END with {"rounds": …, "secs": …} when done.
 
 Rates move with whatever else the machine does: compare the ratios.`
 
 // benchRunCommand measures whole runs.
 func benchRunCommand() *cobra.Command {
 	var config bench.Config
-	var asJSON bool
-	var profile string
+	var output benchOutput
+	var quick bool
 	command := &cobra.Command{
 		Use: "run", Short: "Measure whole runs beside the bare limits of the machine", Args: cobra.NoArgs,
 		Long: benchFigures,
-		RunE: func(command *cobra.Command, _ []string) (err error) {
-			if profile != "" {
-				stop, err := profileTo(profile)
-				if err != nil {
-					return err
-				}
-				defer stop()
+		RunE: func(command *cobra.Command, _ []string) error {
+			if quick {
+				config.Repeat = 1
 			}
-			result, err := bench.Run(command.Context(), config)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				encoder := json.NewEncoder(command.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				err = encoder.Encode(result)
-			} else {
-				err = result.Table(command.OutOrStdout())
-			}
-			if err == nil && result.Violations > 0 {
-				err = fmt.Errorf("bench: the store has %d violations", result.Violations)
-			}
-			return err
+			return output.of(command, func() (*bench.Report, error) {
+				config.Progress = command.ErrOrStderr()
+				return bench.Run(command.Context(), config)
+			})
 		},
 	}
 	flags := command.Flags()
-	flags.IntVar(&config.Runs, "runs", 2000, "runs that are measured")
-	flags.IntVar(&config.Concurrency, "concurrency", 64, "runs under way at once")
-	flags.Float64Var(&config.Held, "held", 0.1, "share of the runs that wait for one approval, which is given at once")
-	flags.IntVar(&config.Paused, "paused", 0, "runs that are left waiting for an approval, to weigh them")
-	flags.StringVar(&config.Database, "database", "", "sqlite:PATH of a file that is not there yet, or postgres://… for a schema that is not; by default a SQLite file in --folder")
-	flags.StringVar(&config.Folder, "folder", "", "where a temporary folder is made: the disk that is measured; by default the system's")
-	flags.DurationVar(&config.Limit, "limit", time.Second, "how long each bare limit is measured, twice")
-	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
-	flags.StringVar(&profile, "cpuprofile", "", "file for a CPU profile")
+	benchStores(flags, &config)
+	flags.IntSliceVar(&config.Concurrency, "conc", []int{1, 16, 64}, "runs under way at once, each measured apart")
+	flags.IntVar(&config.Rounds, "rounds", 10, "rounds of a run")
+	flags.Float64Var(&config.HeldShare, "held-share", 0, "share of the runs that wait for one approval, which is given at once")
+	flags.DurationVar(&config.For, "for", 2*time.Second, "how long each load runs")
+	flags.DurationVar(&config.Limit, "limit", 500*time.Millisecond, "how long each bare limit is measured")
+	flags.IntVar(&config.Repeat, "repeat", 3, "repetitions")
+	flags.BoolVar(&quick, "quick", false, "one repetition")
+	flags.StringVar(&config.Beside.Postgres, "beside", "", "command of a program that does the same work on PostgreSQL")
+	flags.StringVar(&config.Beside.SQLite, "beside-sqlite", "", "command of a program that does the same work on SQLite")
+	output.flags(flags)
 	return command
+}
+
+// benchStores declares where is measured.
+func benchStores(flags *pflag.FlagSet, config *bench.Config) {
+	known := os.Getenv("GANTRY_DATABASE")
+	if !strings.HasPrefix(known, "postgres") {
+		known = ""
+	}
+	flags.StringVar(&config.Postgres, "postgres", "", "postgres://… to measure too, in schemas of its own; by default GANTRY_DATABASE if that is one")
+	config.Postgres = known // not as the flag's default, which the help would print
+	flags.StringVar(&config.Only, "store", "", "sqlite or postgres: measure one alone")
+	flags.StringVar(&config.Folder, "folder", "", "where temporary folders are made: the disk that is measured; by default the system's")
+}
+
+// benchOutput is how a report is given.
+type benchOutput struct {
+	json    bool
+	profile string
+}
+
+func (o *benchOutput) flags(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.json, "json", false, "print one JSON object")
+	flags.StringVar(&o.profile, "cpuprofile", "", "file for a CPU profile")
+}
+
+// of measures and prints. A store with violations is an error, a goal that was
+// missed is none.
+func (o *benchOutput) of(command *cobra.Command, measure func() (*bench.Report, error)) error {
+	if o.profile != "" {
+		stop, err := profileTo(o.profile)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	report, err := measure()
+	if err != nil {
+		return err
+	}
+	write := report.Table
+	if o.json {
+		write = report.JSON
+	}
+	if err := write(command.OutOrStdout()); err != nil {
+		return err
+	}
+	if report.Violations > 0 {
+		return fmt.Errorf("bench: the store has %d violations", report.Violations)
+	}
+	return nil
 }
 
 // profileTo profiles until the returned function is called.

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"gantry.dev/agents"
+	"gantry.dev/agents/model"
 )
 
 // Config is everything that a process is told.
@@ -30,6 +33,9 @@ type Config struct {
 	Secrets   map[string]string // credential references and their secrets
 	Log       *slog.Logger
 	Site      Site // of crash tests; nil otherwise
+	Runs      int  // runs advanced side by side; 0: 64
+	// Provider opens the models that are not built in; nil: OpenAI\'s protocol.
+	Provider func(agents.Model) (model.Provider, error)
 }
 
 // withDefaults fills in what was not said.

@@ -64,6 +64,9 @@ const openAI = "https://api.openai.com/v1"
 // provider opens the provider of a catalogue entry. One whose key is not
 // configured here is left out, so that turns go to another model of the run.
 func (p *Platform) provider(entry agents.Model) (model.Provider, error) {
+	if p.Config.Provider != nil {
+		return p.Config.Provider(entry)
+	}
 	if entry.Provider != "openai" {
 		return nil, fmt.Errorf("provider %q is not known; use offline, script or openai", entry.Provider)
 	}

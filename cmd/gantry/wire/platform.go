@@ -87,7 +87,7 @@ func (p *Platform) build(ctx context.Context) (err error) {
 	p.Engine = engine.New(truth, p.Kits.Rules)
 	p.Admission = perform.NewAdmission(p.Kits, p.Engine, truth, p.Source)
 	p.worker = engine.NewWorker(engine.WorkerConfig{Name: p.Config.Worker, Journal: truth, Claims: p.Store, Rules: p.Kits.Rules,
-		Performer: performer, World: p.world, Log: p.Config.Log, LeaseMs: p.Config.Lease.Milliseconds(), PollMs: p.Config.Poll.Milliseconds()})
+		Performer: performer, World: p.world, Log: p.Config.Log, LeaseMs: p.Config.Lease.Milliseconds(), PollMs: p.Config.Poll.Milliseconds(), Runs: p.Config.Runs})
 	p.verifier, err = p.newVerifier()
 	return err
 }

@@ -1,14 +1,14 @@
 //go:build unix
 
-package bench
+package machine
 
 import (
 	"syscall"
 	"time"
 )
 
-// processCPU is what this process has used, user and system.
-func processCPU() time.Duration {
+// ProcessCPU is what this process has used, user and system.
+func ProcessCPU() time.Duration {
 	var usage syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
 		return 0
