@@ -2,6 +2,7 @@ package perform_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -239,4 +240,92 @@ func TestCase_05_AnApprovalIsOfOneCallOfOneRun(t *testing.T) {
 		require.Equal(t, run.ApprovalSpent, h.state(first).Approvals[0].Status)
 		require.Equal(t, "ALREADY_DECIDED", refusalOf(t, h.submit(first, word)).Code)
 	})
+}
+
+// What a cancel or its time made void waits for nobody any more, ended without
+// being done, and stops neither the run's reader nor the conversation.
+func TestCase_11_WhatIsVoidIsNobodysAndTheConversationGoesOn(t *testing.T) {
+	ends := map[string]func(h *house, id string){
+		"a cancel": func(h *house, id string) {
+			require.NoError(h.t, h.submit(id, run.Cancel{By: run.Identity{Principal: "ada"}}))
+		},
+		"its time": func(h *house, _ string) { h.later(48 * time.Hour) },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			inside(t, held(writing), func(t *testing.T, h *house) {
+				require.NoError(t, h.SetBudget(t.Context(), h.organisation.ConversationNode(), run.Amount{MicroUSD: 1 << 40, Tokens: 1 << 40}))
+				require.NoError(t, h.Converse(t.Context(), "o", "talk"))
+				order := h.order("do it")
+				order.Conversation = "talk"
+				first, err := h.admission().Start(t.Context(), order)
+				require.NoError(t, err)
+				h.work()
+				require.Equal(t, []engine.InboxKind{engine.InboxApproval}, h.waiting("olga"))
+				word, before := h.word(first.Run, 1, "olga", true), h.state(first.Run).Version
+				end(h, first.Run)
+				h.work()
+				require.Empty(t, h.waiting("olga"))
+				state := h.state(first.Run)
+				require.Equal(t, run.ApprovalVoid, state.Approvals[0].Status)
+				require.Len(t, recorded[run.CallEnded](h, first.Run), 1)
+				require.Contains(t, []run.Outcome{run.OutcomeVoid, run.OutcomeExpired}, state.Call(1).Outcome)
+				require.Zero(t, state.Call(1).Intent)
+				require.Greater(t, state.Version, before, "readers are told by records, as of all else")
+				require.Contains(t, []string{"RUN_ENDED", "APPROVAL_EXPIRED"}, refusalOf(t, h.submit(first.Run, word)).Code)
+				require.True(t, state.Status.Ended())
+
+				order.Goal = "rather do this"
+				second, err := h.admission().Start(t.Context(), order)
+				require.NoError(t, err)
+				h.work()
+				require.Equal(t, run.StatusWaiting, h.state(second.Run).Status)
+				require.Empty(t, h.invoked)
+			})
+		})
+	}
+}
+
+// An approval may wait for a month, while the configuration is changed three
+// times in what it does not rest on: then it is as good as on the first day, or
+// cleanly over where it may not wait so long.
+func TestFault_F14_AnApprovalWaitsForAMonth(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	for name, c := range map[string]struct {
+		waits   time.Duration
+		outcome run.Outcome
+		acted   int
+	}{"it still holds": {month + time.Hour, run.OutcomeOK, 1}, "it is over": {month - time.Hour, run.OutcomeExpired, 0}} {
+		t.Run(name, func(t *testing.T) {
+			o := held(writing)
+			o.Agents[0].Limits.Approval, o.Agents[0].Limits.Duration = tool.Duration(c.waits), tool.Duration(2*month)
+			inside(t, o, func(t *testing.T, h *house) {
+				id := h.start("do it")
+				h.work()
+				word := h.word(id, 1, "olga", true)
+				for i := range 3 {
+					h.later(month / 3)
+					changed := h.organisation
+					changed.Title = fmt.Sprint("release ", i)
+					changed.Principals = append(append([]policy.Principal{}, changed.Principals...), policy.Principal{ID: fmt.Sprint("new", i), Kind: policy.Person, Organisation: "o"})
+					h.reconfigure(changed)
+					h.engine = engine.New(h, h.rules)
+					h.work()
+				}
+				err := h.submit(id, word)
+				if c.acted == 0 {
+					require.Equal(t, "APPROVAL_EXPIRED", refusalOf(t, err).Code)
+				} else {
+					require.NoError(t, err)
+				}
+				h.work()
+				state := h.state(id)
+				require.Equal(t, run.StatusCompleted, state.Status)
+				require.Equal(t, c.outcome, state.Call(1).Outcome)
+				require.Equal(t, c.acted, h.invoked["things.write"])
+				require.Len(t, state.Approvals, 1, "nobody was asked twice")
+				require.Equal(t, word.Digest, state.Approvals[0].Digest)
+			})
+		})
+	}
 }
