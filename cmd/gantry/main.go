@@ -23,5 +23,8 @@ func main() {
 	if !errors.Is(err, cli.ErrPolicy) {
 		fmt.Fprintln(os.Stderr, "gantry:", err)
 	}
+	if errors.Is(err, cli.ErrUnchecked) {
+		os.Exit(2)
+	}
 	os.Exit(1)
 }

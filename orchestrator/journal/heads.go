@@ -3,8 +3,6 @@ package journal
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -34,9 +32,8 @@ type Moved struct {
 // Unsigned is what moved since heads were last signed, as it stood at one
 // moment.
 type Unsigned struct {
-	Moved   []Moved               // by organisation and run
-	Last    map[string]SignedHead // of each organisation in Moved that has one
-	Reached map[string]uint64     // by writer: the numbers that Moved comes up to
+	Moved   []Moved           // by organisation and run
+	Reached map[string]uint64 // by writer: the numbers that Moved comes up to
 }
 
 // headsCursor names how far signed heads have come, among the cursors.
@@ -45,7 +42,7 @@ const headsCursor = "signed heads"
 // Unsigned finds what moved since KeepHeads last kept something. It reads the
 // records' places only, by the numbers that every writer gives them.
 func (s *Snapshot) Unsigned(ctx context.Context) (Unsigned, error) {
-	u := Unsigned{Last: map[string]SignedHead{}, Reached: map[string]uint64{}}
+	u := Unsigned{Reached: map[string]uint64{}}
 	type position struct {
 		writer string
 		n      uint64
@@ -68,16 +65,6 @@ func (s *Snapshot) Unsigned(ctx context.Context) (Unsigned, error) {
 	u.Moved = slices.SortedFunc(maps.Values(moved), func(a, b Moved) int {
 		return cmp.Or(cmp.Compare(a.Organisation, b.Organisation), cmp.Compare(a.Run, b.Run))
 	})
-	for _, m := range u.Moved {
-		if _, known := u.Last[m.Organisation]; known {
-			continue
-		}
-		last, err := s.lastHead(ctx, m.Organisation)
-		if err != nil {
-			return u, err
-		}
-		u.Last[m.Organisation] = last
-	}
 	return u, nil
 }
 
@@ -101,16 +88,6 @@ func (s *Snapshot) movedBy(ctx context.Context, writer string, after uint64, mov
 		moved[row.Run] = one
 	}
 	return reached, err
-}
-
-// lastHead returns the newest signed head, the zero one where there is none.
-func (s *Snapshot) lastHead(ctx context.Context, organisation string) (SignedHead, error) {
-	last, err := scanSignedHead(s.tx.QueryRowContext(ctx,
-		"SELECT organisation, number, body FROM signed_heads WHERE organisation = ? ORDER BY number DESC LIMIT 1", organisation))
-	if errors.Is(err, sql.ErrNoRows) {
-		return SignedHead{}, nil
-	}
-	return last, err
 }
 
 // SignedHeads lists up to limit heads of an organisation after a number.

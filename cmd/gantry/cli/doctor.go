@@ -19,7 +19,8 @@ func doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "Check that everything in the store fits together: records, heads, inboxes, texts, budgets", Args: cobra.NoArgs,
 		Long: "Looks through the store as it stands at one moment, run by run, and changes nothing. Each check has a line; each violation is\n" +
 			"printed with a code that does not change, its run, the number of the record that shows it, and a sentence. The exit code is 1\n" +
-			"when there is any. A SQLite file must not be in use; PostgreSQL may be.",
+			"when there is any. A SQLite file must not be in use; PostgreSQL may be. A store that was changed with care fits together too: hold it\n" +
+			"against its signed heads with: gantry verify --heads FOLDER",
 		RunE: func(command *cobra.Command, _ []string) error {
 			return quietly(command, func(ctx context.Context, p *wire.Platform) error { return examine(ctx, command, p, one) })
 		},

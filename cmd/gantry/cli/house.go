@@ -89,7 +89,7 @@ func (h *house) open(ctx context.Context, at places) error {
 	if err != nil {
 		return err
 	}
-	h.platform, err = open(ctx, wire.Config{Folder: at.folder, Listen: at.interfaceAt, Files: root, Work: true, Dev: true,
+	h.platform, err = open(ctx, wire.Config{Folder: at.folder, Listen: at.interfaceAt, Files: root, Work: true, Dev: true, Heads: filepath.Join(at.folder, headsFlag),
 		Secrets: map[string]string{"ledger": h.credential}, Log: at.log})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -176,14 +177,58 @@ func keysCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "keys", Short: "Make the keys of an installation, unless they are there", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if _, err := wire.LoadKeys(folder, true); err != nil {
+			_, err := wire.LoadKeys(folder, true)
+			if err == nil {
+				_, _, err = wire.HeadKeys(folder, true, time.Now())
+			}
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(command.OutOrStdout(), "master.key and signing.key are in %s; keep a copy elsewhere, what they seal is lost without them\n", folder)
-			return err
+			return say(command.OutOrStdout(), "master.key, signing.key and heads.key are in %s; keep a copy elsewhere, what they seal is lost without them", folder)
 		},
 	}
-	command.Flags().StringVar(&folder, "folder", ".gantry", "where the keys live")
+	command.PersistentFlags().StringVar(&folder, "folder", ".gantry", "where the keys live")
+	command.AddCommand(rotateCommand(&folder), revokeCommand(&folder))
+	return command
+}
+
+// rotateCommand changes the key that signs heads.
+func rotateCommand(folder *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "rotate", Short: "Put a new key in place of the one that signs heads; what was signed still verifies", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			epoch, err := wire.RotateHeadKey(*folder, time.Now())
+			if err != nil {
+				return err
+			}
+			return say(command.OutOrStdout(), "heads are signed with key epoch %d by every process that has heads.key and heads-keys.json of %s when it starts", epoch, *folder)
+		},
+	}
+}
+
+// revokeCommand says from when on a key is not believed.
+func revokeCommand(folder *string) *cobra.Command {
+	var after string
+	command := &cobra.Command{
+		Use: "revoke EPOCH", Short: "Believe no head of a key epoch that is later than a moment", Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			epoch, err := strconv.Atoi(args[0])
+			if err != nil {
+				return fmt.Errorf("the key epoch %q is no number", args[0])
+			}
+			moment, err := time.Parse(time.RFC3339, after)
+			if err != nil {
+				return fmt.Errorf("--after %q is no moment like 2026-01-31T12:00:00Z", after)
+			}
+			if err := wire.RevokeHeadKey(*folder, epoch, moment); err != nil {
+				return err
+			}
+			return say(command.OutOrStdout(), "heads of key epoch %d that are later than %s are not believed; put another key in place with: gantry keys rotate --folder %s",
+				epoch, moment.UTC().Format(time.RFC3339), *folder)
+		},
+	}
+	command.Flags().StringVar(&after, "after", "", "the last moment at which the key was surely yours, for example 2026-01-31T12:00:00Z")
+	_ = command.MarkFlagRequired("after") // the flag is declared above
 	return command
 }
 

@@ -2,13 +2,18 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"gantry.dev/agents"
 	"gantry.dev/cmd/gantry/ledger"
+	"gantry.dev/cmd/gantry/wire"
+	"gantry.dev/orchestrator/notary"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run/account"
 )
@@ -36,21 +41,78 @@ func policySource(dir string) ([]policy.File, []policy.ToolShape, policy.Directo
 func verifyCommand() *cobra.Command {
 	var head string
 	command := &cobra.Command{
-		Use: "verify FILE", Short: "Check an exported run offline: every digest, the order and the rules", Args: cobra.ExactArgs(1),
+		Use: "verify [FILE]", Short: "Check an exported run offline, or the database against signed heads", Args: cobra.MaximumNArgs(1),
+		Long: "With a FILE: checks an exported run: every digest, the order and the rules.\n" +
+			"With --heads FOLDER: checks every head in the folder, and the database against them: what was covered must still be there as it\n" +
+			"was. It needs the public keys, in heads-keys.json of the folder of keys or where --keys says, and none of the secrets. Each fault\n" +
+			"is printed with a code that does not change, its run and the number of the first bad record. The exit code is 1 when there is any,\n" +
+			"and 2 when it could not be checked.",
 		RunE: func(command *cobra.Command, args []string) error {
-			file, err := os.Open(args[0])
-			if err != nil {
-				return err
+			byHeads := command.Flags().Changed(headsFlag)
+			switch {
+			case byHeads == (len(args) == 1):
+				return errors.New("say either the FILE of an exported run or --heads FOLDER")
+			case byHeads:
+				return verifyHeads(command)
 			}
-			defer func() { _ = file.Close() }() // only read
-			report, err := account.Verify(file, head)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(command.OutOrStdout(), "run %s: %d records verify, head %s, %s\n", report.Run, report.Records, report.Head, report.Status)
-			return err
+			return verifyFile(command.OutOrStdout(), args[0], head)
 		},
 	}
-	command.Flags().StringVar(&head, "head", "", "digest of the last record, from a copy kept elsewhere")
+	settingFlags(command, "")
+	command.Flags().StringVar(&head, "head", "", "digest of the last record of FILE, from a copy kept elsewhere")
+	command.Flags().String(keysFlag, "", "file of the public keys that sign heads; by default heads-keys.json in the folder")
 	return command
+}
+
+const keysFlag = "keys"
+
+func verifyFile(out io.Writer, path, head string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // only read
+	report, err := account.Verify(file, head)
+	if err != nil {
+		return err
+	}
+	return say(out, "run %s: %d records verify, head %s, %s", report.Run, report.Records, report.Head, report.Status)
+}
+
+// ErrUnchecked means that nothing was found out.
+var ErrUnchecked = errors.New("could not check")
+
+func verifyHeads(command *cobra.Command) error {
+	out := command.OutOrStdout()
+	report, err := checkHeads(command, func(f notary.Fault) error { return say(out, "%s", f) })
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnchecked, err)
+	}
+	for _, note := range report.Notes {
+		if err := say(out, "note: %s", note); err != nil {
+			return err
+		}
+	}
+	if report.Uncovered > 0 {
+		if err := say(out, "note: %d records are newer than the last head: nothing is said of them", report.Uncovered); err != nil {
+			return err
+		}
+	}
+	if report.Faults > 0 {
+		return fmt.Errorf("the database is not what was signed: %d faults", report.Faults)
+	}
+	return say(out, "%d organisations, %d heads: %d runs with %d covered records verify", report.Organisations, report.Heads, report.Runs, report.Records)
+}
+
+func checkHeads(command *cobra.Command, tell func(notary.Fault) error) (notary.Report, error) {
+	s, err := readSettings(command)
+	if err != nil {
+		return notary.Report{}, err
+	}
+	keys, _ := command.Flags().GetString(keysFlag)
+	ring, err := wire.HeadRing(cmp.Or(keys, wire.HeadRingPath(s.Folder)))
+	if err != nil {
+		return notary.Report{}, err
+	}
+	return wire.CheckHeads(command.Context(), s.config(logTo(command)), ring, tell)
 }

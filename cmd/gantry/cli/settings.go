@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ type settings struct {
 	Origins  []string          `koanf:"origins"`
 	Issuer   string            `koanf:"issuer"`
 	Files    string            `koanf:"files"`
+	Heads    string            `koanf:"heads"`
+	Attest   time.Duration     `koanf:"attest"`
 	Worker   string            `koanf:"worker"`
 	Lease    time.Duration     `koanf:"lease"`
 	Poll     time.Duration     `koanf:"poll"`
@@ -57,12 +60,20 @@ func settingFlags(command *cobra.Command, listen string) {
 	flags.StringSlice("origins", nil, "other origins whose pages may use the interface, for example https://app.example.org")
 	flags.String("issuer", "gantry", "issuer of bearer tokens")
 	flags.String("files", "", "root of the built-in file tools; by default there are none")
+	flags.String(headsFlag, "", "folder of signed heads, better not where the database is; by default heads in the folder; "+noHeads+" signs none")
+	flags.Duration("attest", time.Minute, "how often heads are signed")
 	flags.String("worker", "", "names this process in leases; by default made up")
 	flags.Duration("lease", 15*time.Second, "how long a run stays with a worker that is not heard of")
 	flags.Duration("poll", time.Second, "how often to look when nobody tells")
 	flags.Duration("drain", 10*time.Second, "how long open requests may take at the end")
 	flags.VisitAll(func(f *pflag.Flag) { f.Annotations = map[string][]string{settingMark: nil} })
 }
+
+// The setting of the folder of signed heads, and what it is where there is none.
+const (
+	headsFlag = "heads"
+	noHeads   = "none"
+)
 
 // settingMark tells the flags of settings from a command's own.
 const settingMark = "gantry_setting"
@@ -139,9 +150,21 @@ func decodeSettings(k *koanf.Koanf) (s settings, err error) {
 	return s, err
 }
 
+// headsFolder is where signed heads are; empty for nowhere.
+func (s settings) headsFolder() string {
+	switch s.Heads {
+	case "":
+		return filepath.Join(s.Folder, headsFlag)
+	case noHeads:
+		return ""
+	}
+	return s.Heads
+}
+
 // config makes a process of the settings.
 func (s settings) config(log *slog.Logger) wire.Config {
-	return wire.Config{Folder: s.Folder, Database: s.Database, Bus: s.Bus, Listen: s.Listen, Origins: s.Origins, Issuer: s.Issuer, Files: s.Files,
+	return wire.Config{Heads: s.headsFolder(), Attest: s.Attest,
+		Folder: s.Folder, Database: s.Database, Bus: s.Bus, Listen: s.Listen, Origins: s.Origins, Issuer: s.Issuer, Files: s.Files,
 		Worker: s.Worker, Lease: s.Lease, Poll: s.Poll, Drain: s.Drain, Secrets: s.Secrets, Log: log}
 }
 

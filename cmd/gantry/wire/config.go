@@ -24,6 +24,8 @@ type Config struct {
 	Origins   []string          // other origins whose pages may use the interface
 	Issuer    string            // of bearer tokens; empty: "gantry"
 	Files     string            // root of the built-in file tools; empty: none
+	Heads     string            // folder of signed heads, better not where the database is; empty: none are signed
+	Attest    time.Duration     // how often heads are signed; 0: 1 min
 	Work      bool              // advance runs
 	Dev       bool              // keys are made when absent, everybody may read the schema
 	Worker    string            // names this process in leases; unique among processes
@@ -34,7 +36,7 @@ type Config struct {
 	Log       *slog.Logger
 	Site      Site // of crash tests; nil otherwise
 	Runs      int  // runs advanced side by side; 0: 64
-	// Provider opens the models that are not built in; nil: OpenAI\'s protocol.
+	// Provider opens the models that are not built in; nil: OpenAI's protocol.
 	Provider func(agents.Model) (model.Provider, error)
 }
 
@@ -51,6 +53,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Poll == 0 {
 		c.Poll = time.Second
+	}
+	if c.Attest == 0 {
+		c.Attest = time.Minute
 	}
 	if c.Drain == 0 {
 		c.Drain = 10 * time.Second
@@ -75,8 +80,8 @@ func (c Config) Validate() error {
 			faults = append(faults, errors.New("listen: must be host:port"))
 		}
 	}
-	if c.Lease < 0 || c.Poll < 0 || c.Drain < 0 {
-		faults = append(faults, errors.New("lease, poll, drain: must not be negative"))
+	if c.Lease < 0 || c.Poll < 0 || c.Drain < 0 || c.Attest < 0 {
+		faults = append(faults, errors.New("lease, poll, drain, attest: must not be negative"))
 	}
 	return errors.Join(faults...)
 }

@@ -16,6 +16,7 @@ import (
 	"gantry.dev/orchestrator/bus"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/notary"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
@@ -30,6 +31,7 @@ type Platform struct {
 	relay    *bus.Relay
 	worker   *engine.Worker
 	world    *engine.RealWorld
+	notary   *notary.Notary // nil where this process signs no heads
 	files    *os.Root
 	server   *server
 	verifier *graph.Verifier
@@ -88,6 +90,9 @@ func (p *Platform) build(ctx context.Context) (err error) {
 	p.Admission = perform.NewAdmission(p.Kits, p.Engine, truth, p.Source)
 	p.worker = engine.NewWorker(engine.WorkerConfig{Name: p.Config.Worker, Journal: truth, Claims: p.Store, Rules: p.Kits.Rules,
 		Performer: performer, World: p.world, Log: p.Config.Log, LeaseMs: p.Config.Lease.Milliseconds(), PollMs: p.Config.Poll.Milliseconds(), Runs: p.Config.Runs})
+	if p.notary, err = p.Config.newNotary(p.Store); err != nil {
+		return err
+	}
 	p.verifier, err = p.newVerifier()
 	return err
 }
@@ -102,6 +107,9 @@ func (p *Platform) start(ctx context.Context) {
 	p.every(&p.telling, func(ticks <-chan time.Time) {
 		p.relay.Run(tell, ticks, func(err error) { p.Config.Log.Warn("relay", "error", err) })
 	})
+	if p.notary != nil {
+		p.telling.Go(func() { p.attest(tell) })
+	}
 	if !p.Config.Work {
 		return
 	}
@@ -144,6 +152,7 @@ func (p *Platform) Close() error {
 		p.stopTell()
 	}
 	p.telling.Wait()
+	faults = append(faults, p.attestLast())
 	if p.bus != nil {
 		faults = append(faults, p.bus.Close())
 	}

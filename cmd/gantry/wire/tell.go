@@ -21,6 +21,9 @@ func (p *Platform) committed(written []journal.Committed) {
 		if p.relay != nil {
 			p.relay.Offer(batch)
 		}
+		if p.notary != nil {
+			p.notary.Count(len(c.Records))
+		}
 		if c.Outside && len(c.Records) > 0 && p.worker != nil {
 			p.worker.Ring(c.Head.Run)
 		}
