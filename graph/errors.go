@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/errcode"
@@ -20,6 +21,7 @@ import (
 // The codes of top-level errors, in extensions.code.
 const (
 	codeUnauthenticated = "UNAUTHENTICATED"
+	codeRevoked         = "REVOKED"
 	codeNotFound        = "NOT_FOUND"
 	codeNotCleared      = "NOT_CLEARED"
 	codeBadRequest      = "BAD_REQUEST"
@@ -43,6 +45,8 @@ func (f *fault) Error() string { return f.message }
 
 var (
 	errUnauthenticated = &fault{code: codeUnauthenticated, message: "Send a valid bearer token."}
+	errExpired         = &fault{code: codeUnauthenticated, message: "The token has expired: subscribe again with a fresh one, from the last cursor."}
+	errRevoked         = &fault{code: codeRevoked, message: "You may no longer follow this."}
 	errNotFound        = &fault{code: codeNotFound, message: "There is no such thing, or none that you may know of."}
 	errNotCleared      = &fault{code: codeNotCleared, message: "The journal names labels that you are not cleared for; ask for the export as somebody who is."}
 	errCursor          = &fault{code: codeCursorInvalid, message: "The cursor is not one of this list; begin without one."}
@@ -99,6 +103,7 @@ func presenter(log *slog.Logger, open func(context.Context) bool) graphql.ErrorP
 			if !open(ctx) {
 				shown.Message = suggestion.ReplaceAllString(shown.Message, "")
 			}
+			shown.Message = cut(shown.Message)
 			return shown
 		}
 		clean, known := public(err)
@@ -116,6 +121,17 @@ func presenter(log *slog.Logger, open func(context.Context) bool) graphql.ErrorP
 	}
 }
 
+// maxMessage is how many bytes of a message that repeats what was sent are sent
+// back.
+const maxMessage = 500
+
+func cut(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
+}
+
 // badArgument says what of a field's arguments cannot be read, and where: the
 // GraphQL library knows the arguments of a field only once all are read, and
 // until then nothing of ours has run.
@@ -129,7 +145,7 @@ func badArgument(ctx context.Context, err error) (*gqlerror.Error, bool) {
 	if errors.As(err, &at) {
 		message, path = at.Message, at.Path
 	}
-	out := badRequest("An argument cannot be read: " + message + ".").graphql()
+	out := badRequest("An argument cannot be read: " + cut(message) + ".").graphql()
 	out.Path = path
 	return out, true
 }

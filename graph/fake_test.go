@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,6 +120,14 @@ func (w *world) Principal(_ context.Context, organisation, id string) (policy.Pr
 	return principal, found && principal.Organisation == organisation
 }
 
+// Epoch is another one after every change of the people.
+func (w *world) Epoch(context.Context, string) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	raw, err := json.Marshal(w.people)
+	return string(raw), err
+}
+
 func (w *world) Items(context.Context, graph.Caller) ([]engine.InboxItem, error) {
 	return []engine.InboxItem{{ID: "ap1", Organisation: "acme", Run: "r1", Kind: engine.InboxApproval, Open: true, SinceMs: now.UnixMilli()}}, nil
 }
@@ -210,17 +219,22 @@ type served struct {
 	url     string
 	handler http.Handler
 	private ed25519.PrivateKey
+	ahead   atomic.Int64 // how far the clock went on
 }
+
+// later lets the clock go on.
+func (s *served) later(by time.Duration) { s.ahead.Add(int64(by)) }
 
 func serve(t *testing.T, change ...func(*graph.Config)) *served {
 	w := newWorld(t)
+	out := &served{world: w}
 	private := ed25519.NewKeyFromSeed([]byte(strings.Repeat("k", ed25519.SeedSize)))
 	verifier, err := graph.NewVerifier(private.Public().(ed25519.PublicKey), "https://issuer", "gantry", func() time.Time { return now })
 	require.NoError(t, err)
 	ids := 0
 	config := graph.Config{Runs: w, Conversations: conversations{}, Inbox: w, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{}, Live: live{w},
 		Directory: w, Verifier: verifier, Limits: graph.DefaultLimits(), Connections: graph.DefaultConnectionLimits(),
-		NewID: func() string { ids++; return "id-" + strconv.Itoa(ids) }, Clock: func() time.Time { return now }}
+		NewID: func() string { ids++; return "id-" + strconv.Itoa(ids) }, Clock: func() time.Time { return now.Add(time.Duration(out.ahead.Load())) }}
 	for _, c := range change {
 		c(&config)
 	}
@@ -228,7 +242,8 @@ func serve(t *testing.T, change ...func(*graph.Config)) *served {
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	return &served{world: w, url: server.URL, handler: handler, private: private}
+	out.url, out.handler, out.private = server.URL, handler, private
+	return out
 }
 
 func (s *served) token(t *testing.T, who string) string {

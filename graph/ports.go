@@ -26,6 +26,9 @@ var ErrCursor error = errCursor
 type Directory interface {
 	// Principal returns the principal of the organisation with the id, as known now.
 	Principal(ctx context.Context, organisation, id string) (policy.Principal, bool)
+	// Epoch names what is in force in the organisation: while it stays the same,
+	// so does what its principals may see.
+	Epoch(ctx context.Context, organisation string) (string, error)
 }
 
 // Outcome says which run a command reached.

@@ -62,6 +62,10 @@ func (s *served) dial(t *testing.T, token string) *socket {
 	return one
 }
 
+func (s *socket) write(one any) {
+	require.NoError(s.t, wsjson.Write(s.ctx, s.conn, one))
+}
+
 func (s *socket) next() frame {
 	for {
 		var got frame
@@ -154,13 +158,17 @@ func TestWebsocketNeedsAToken(t *testing.T) {
 
 // sse subscribes over server-sent events.
 func (s *served) sse(t *testing.T, who, query string, variables map[string]any) *http.Response {
+	return s.sseBy(t, s.token(t, who), query, variables)
+}
+
+func (s *served) sseBy(t *testing.T, token, query string, variables map[string]any) *http.Response {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	require.NoError(t, err)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/graphql", strings.NewReader(string(body)))
 	require.NoError(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "text/event-stream")
-	request.Header.Set("Authorization", "Bearer "+s.token(t, who))
+	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })

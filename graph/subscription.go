@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -17,8 +18,18 @@ import (
 
 // ending carries why a stream ended from its goroutine to the last response.
 type ending struct {
-	mu  sync.Mutex // a reader that left does not wait for the stream's end
-	err error      // until it was told
+	mu      sync.Mutex // a reader that left does not wait for the stream's end
+	err     error      // until it was told
+	expired bool       // the end of the token was told
+}
+
+// expire reports whether the end of the token was not told before.
+func (e *ending) expire() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := e.expired
+	e.expired = true
+	return !before
 }
 
 func (e *ending) set(err error) {
@@ -68,10 +79,19 @@ func (e endings) InterceptResponse(ctx context.Context, next graphql.ResponseHan
 		return response
 	}
 	err := end.take()
+	if cause := context.Cause(ctx); err == nil && end.expire() && errors.Is(cause, errExpired) {
+		err = cause
+	}
 	if err == nil {
 		return nil
 	}
 	return &graphql.Response{Errors: gqlerror.List{e.present(ctx, err)}}
+}
+
+// pulse ticks every half second.
+func pulse() (ticks <-chan time.Time, stop func()) {
+	ticker := time.NewTicker(500 * time.Millisecond)
+	return ticker.C, ticker.Stop
 }
 
 // watch is one reader of a stream: who it is, and what it may still see.
@@ -79,6 +99,7 @@ type watch struct {
 	root
 	caller Caller
 	admit  func(ctx context.Context, caller Caller) error // whether the reader may still listen
+	epoch  string                                         // in which it was admitted
 }
 
 func (r root) watch(ctx context.Context, admit func(context.Context, Caller) error) (*watch, error) {
@@ -86,21 +107,47 @@ func (r root) watch(ctx context.Context, admit func(context.Context, Caller) err
 	if err != nil {
 		return nil, err
 	}
-	return &watch{root: r, caller: caller, admit: admit}, admit(ctx, caller)
+	w := &watch{root: r, caller: caller, admit: admit}
+	if w.epoch, err = r.config.Directory.Epoch(ctx, caller.Principal.Organisation); err != nil {
+		return nil, err
+	}
+	return w, w.enter(ctx)
 }
 
-// refresh looks the reader up again before each event, so that a right that
-// was taken away stops the stream.
-func (w *watch) refresh(ctx context.Context) error {
+// enter looks the reader up and asks whether it may listen.
+func (w *watch) enter(ctx context.Context) error {
 	now, known := w.config.Directory.Principal(ctx, w.caller.Principal.Organisation, w.caller.Principal.ID)
 	if !known {
 		return errUnauthenticated
 	}
-	if reflect.DeepEqual(now, w.caller.Principal) {
-		return nil
-	}
 	w.caller.Principal = now
 	return w.admit(ctx, w.caller)
+}
+
+// refresh lets the reader in anew when something else is in force than before,
+// so that a right that was taken away stops the stream.
+func (w *watch) refresh(ctx context.Context) error {
+	epoch, err := w.config.Directory.Epoch(ctx, w.caller.Principal.Organisation)
+	if err != nil || epoch == w.epoch {
+		return err
+	}
+	if err := w.enter(ctx); errors.Is(err, engine.ErrNotFound) {
+		return errRevoked
+	} else if err != nil {
+		return err
+	}
+	w.epoch = epoch
+	return nil
+}
+
+// gone reports why the reader of a quiet stream may no longer follow it. A
+// journal that does not answer is no reason while there is nothing to show.
+func (w *watch) gone(ctx context.Context) error {
+	var known *fault
+	if err := w.refresh(ctx); errors.As(err, &known) {
+		return known
+	}
+	return nil
 }
 
 // stream maps what comes from source until it ends. Why it ended goes to the
@@ -125,11 +172,22 @@ func stream[A, B any](ctx context.Context, w *watch, source <-chan A, show func(
 var errUnchanged = errors.New("nothing changed")
 
 func pump[A, B any](ctx context.Context, w *watch, source <-chan A, out chan<- B, show func(A) (B, error)) error {
+	ticks, stop := w.config.Pulse()
+	defer stop()
+	var next B
+	var sink chan<- B // nil while there is nothing to send
+	from := source    // nil while there is
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case item, open := <-source:
+		case <-ticks:
+			if err := w.gone(ctx); err != nil {
+				return err
+			}
+		case sink <- next:
+			from, sink = source, nil
+		case item, open := <-from:
 			if !open {
 				return nil
 			}
@@ -143,11 +201,7 @@ func pump[A, B any](ctx context.Context, w *watch, source <-chan A, out chan<- B
 			if err != nil {
 				return err
 			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case out <- shown:
-			}
+			next, from, sink = shown, nil, out
 		}
 	}
 }

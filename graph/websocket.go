@@ -1,51 +1,83 @@
 package graph
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"io"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/handler/transport"
 	"github.com/coder/websocket"
-	"github.com/vektah/gqlparser/v2/gqlerror"
 	"golang.org/x/time/rate"
 )
 
 // subprotocol is the one websocket protocol that is spoken.
 const subprotocol = "graphql-transport-ws"
 
-// closeForbidden closes a websocket whose token is not, or no longer, good.
-const closeForbidden = 4403
+// What a websocket is closed with, as the protocol has it.
+const (
+	closeMalformed    = 4400
+	closeUnauthorized = 4401
+	closeForbidden    = 4403 // its token is not, or no longer, good
+	closeInitLate     = 4408
+	closeRepeatedID   = 4409
+	closeTooMany      = 4429
+)
+
+// nobody is for whom a websocket counts before it has said whose it is.
+const nobody = ""
 
 // ConnectionLimits bound websockets, streams over SSE, of which a principal may
 // have as many as its websockets could carry, and all other requests.
 type ConnectionLimits struct {
 	InitWait     time.Duration // until connection_init
+	Waiting      int           // websockets that have not sent it, over all
 	WriteWait    time.Duration // for one message to be taken
 	PerPrincipal int           // websockets
 	Operations   int           // at once on one websocket; an SSE request has one
-	PerSecond    int           // operations begun on one websocket
+	PerSecond    int           // operations begun on one websocket, and pings
 	Requests     int           // at once that are neither of the two
 }
 
 // streams is how many SSE requests a principal may have at once.
 func (l ConnectionLimits) streams() int { return l.PerPrincipal * l.Operations }
 
+func (l ConnectionLimits) pace() *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(l.PerSecond), l.PerSecond)
+}
+
 // DefaultConnectionLimits returns the limits of a served organisation.
 func DefaultConnectionLimits() ConnectionLimits {
-	return ConnectionLimits{InitWait: 3 * time.Second, WriteWait: 5 * time.Second, PerPrincipal: 8, Operations: 16, PerSecond: 20, Requests: 64}
+	return ConnectionLimits{InitWait: 3 * time.Second, Waiting: 1024, WriteWait: 5 * time.Second, PerPrincipal: 8, Operations: 16, PerSecond: 20, Requests: 64}
 }
 
 // connection is one websocket.
 type connection struct {
-	accepted  transport.WebsocketConn
-	mu        sync.Mutex
-	principal string // counted for it; empty before it is known
-	active    int
-	pace      *rate.Limiter
-	expired   func() bool // whether its token has expired; nil before it has one
+	accepted transport.WebsocketConn
+	pings    *rate.Limiter
+	mu       sync.Mutex
+	leave    func() // ends what it counts for; nil for nothing
+	active   int
+	pace     *rate.Limiter // of operations; nil before its principal is known
+	expired  func() bool   // whether its token has expired; nil before it has one
+}
+
+// count ends what a websocket counted for, and remembers how to end what it
+// counts for now.
+func (c *connection) count(leave func()) {
+	c.mu.Lock()
+	before := c.leave
+	c.leave = leave
+	c.mu.Unlock()
+	if before != nil {
+		before()
+	}
 }
 
 type connectionKey struct{}
@@ -53,79 +85,6 @@ type connectionKey struct{}
 func connectionOf(ctx context.Context) *connection {
 	c, _ := ctx.Value(connectionKey{}).(*connection)
 	return c
-}
-
-// connections counts the websockets, SSE streams and requests of every principal
-// and bounds what one websocket does.
-type connections struct {
-	limits  ConnectionLimits
-	mu      sync.Mutex
-	open    map[string]int // websockets by key of the principal
-	streams map[string]int // SSE requests by key of the principal
-	// other requests by key of the principal, and SSE requests that are still read
-	requests map[string]int
-}
-
-// key names a principal over all organisations.
-func (s session) key() string {
-	return s.caller.Principal.Organisation + "\x00" + s.caller.Principal.ID
-}
-
-var _ graphql.OperationInterceptor = (*connections)(nil)
-
-func newConnections(limits ConnectionLimits) *connections {
-	return &connections{limits: limits, open: map[string]int{}, streams: map[string]int{}, requests: map[string]int{}}
-}
-
-// ExtensionName returns the name of the extension.
-func (*connections) ExtensionName() string { return "Connections" }
-
-// Validate accepts every schema.
-func (*connections) Validate(graphql.ExecutableSchema) error { return nil }
-
-func (c *connections) enter(count map[string]int, principal string, most int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if count[principal] >= most {
-		return false
-	}
-	count[principal]++
-	return true
-}
-
-func (c *connections) leave(count map[string]int, principal string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if count[principal]--; count[principal] <= 0 {
-		delete(count, principal)
-	}
-}
-
-// InterceptOperation bounds the operations of one websocket.
-func (c *connections) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
-	one := connectionOf(ctx)
-	if one == nil {
-		return next(ctx)
-	}
-	if fault := c.begin(one); fault != nil {
-		return graphql.OneShot(&graphql.Response{Errors: gqlerror.List{fault.graphql()}})
-	}
-	// The transport cancels the context of an operation when it is over.
-	context.AfterFunc(ctx, one.end)
-	return next(ctx)
-}
-
-func (c *connections) begin(one *connection) *fault {
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	if one.pace != nil && !one.pace.Allow() {
-		return overLimit("operations per second", c.limits.PerSecond+1, c.limits.PerSecond)
-	}
-	if one.active >= c.limits.Operations {
-		return overLimit("operations at once", one.active+1, c.limits.Operations)
-	}
-	one.active++
-	return nil
 }
 
 func (c *connection) end() {
@@ -156,12 +115,13 @@ func (h *Handler) initialise(ctx context.Context, payload transport.InitPayload)
 	}
 	most := h.config.Connections.PerPrincipal
 	if !h.connections.enter(h.connections.open, s.key(), most) {
-		return forbidden, nil, overLimit("connections", most+1, most)
+		many := transport.AppendCloseReason(transport.WithWebsocketCloseCode(ctx, closeTooMany), "Too many connections")
+		return many, nil, overLimit("connections", most+1, most)
 	}
 	one := connectionOf(ctx)
+	one.count(func() { h.connections.leave(h.connections.open, s.key()) })
 	one.mu.Lock()
-	one.principal = s.key()
-	one.pace = rate.NewLimiter(rate.Limit(h.config.Connections.PerSecond), h.config.Connections.PerSecond)
+	one.pace = h.config.Connections.pace()
 	one.mu.Unlock()
 	ctx, cancel := context.WithTimeout(withSession(ctx, s), s.expires.Sub(h.config.Clock()))
 	one.mu.Lock()
@@ -172,17 +132,36 @@ func (h *Handler) initialise(ctx context.Context, payload transport.InitPayload)
 }
 
 func (h *Handler) closed(ctx context.Context, _ int) {
-	one := connectionOf(ctx)
-	if one == nil {
+	if one := connectionOf(ctx); one != nil {
+		one.count(nil)
+	}
+}
+
+// upgrade serves one websocket. Until it says whose it is, it counts for nobody:
+// of those there may be only so many.
+func (h *Handler) upgrade(w http.ResponseWriter, r *http.Request) {
+	offered := strings.Split(r.Header.Get("Sec-WebSocket-Protocol"), ",")
+	if !slices.ContainsFunc(offered, func(p string) bool { return strings.TrimSpace(p) == subprotocol }) {
+		refuse(w, http.StatusBadRequest, badRequest("The websocket protocol is "+subprotocol+"."))
 		return
 	}
-	one.mu.Lock()
-	principal := one.principal
-	one.principal = ""
-	one.mu.Unlock()
-	if principal != "" {
-		h.connections.leave(h.connections.open, principal)
+	// Only one protocol is spoken, whatever else was offered.
+	r.Header.Set("Sec-WebSocket-Protocol", subprotocol)
+	one := &connection{pings: h.config.Connections.pace()}
+	most := h.config.Connections.Waiting
+	if !h.connections.enter(h.connections.open, nobody, most) {
+		refuse(w, http.StatusServiceUnavailable, overLimit("connections that wait to begin", most+1, most))
+		return
 	}
+	one.count(func() { h.connections.leave(h.connections.open, nobody) })
+	defer one.count(nil)
+	accepted, err := h.accept(w, r, one)
+	if err != nil {
+		h.config.Log.DebugContext(r.Context(), "graph: a websocket was refused", "error", err)
+		return
+	}
+	one.accepted = accepted
+	h.server.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), connectionKey{}, one)))
 }
 
 // accept upgrades a request, or answers why not.
@@ -192,7 +171,7 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request, one *connection
 	if err != nil {
 		return nil, err
 	}
-	return &socket{WebsocketConn: conn, wait: h.config.Connections.WriteWait, of: one}, nil
+	return &socket{WebsocketConn: conn, wait: h.config.Connections.WriteWait, clock: h.config.Clock, of: one}, nil
 }
 
 // upgraded gives the transport the websocket that was accepted before: the
@@ -204,19 +183,160 @@ func (upgraded) Accept(_ http.ResponseWriter, r *http.Request, _ transport.Webso
 	return connectionOf(r.Context()).accepted, nil
 }
 
-// socket is a websocket whose writes do not wait for ever and which says why it
-// is closed.
+// socket is a websocket whose writes do not wait for ever, which keeps to the
+// protocol where the transport does not, and which says why it is closed.
 type socket struct {
 	transport.WebsocketConn
-	wait time.Duration
-	of   *connection
+	wait  time.Duration
+	clock func() time.Time
+	of    *connection
+	begun bool // connection_init came; for the one who reads
+	names names
 }
 
-// WriteJSON closes the connection when the message is not taken in time.
+// envelope is one message of the protocol.
+type envelope struct {
+	Payload json.RawMessage `json:"payload,omitempty"`
+	ID      string          `json:"id,omitempty"`
+	Type    string          `json:"type"`
+}
+
+// names keeps the operations of a websocket apart. The transport would run a
+// second one under the id of one that runs, and mix what both say; so towards it
+// each has a name that is never used again.
+type names struct {
+	mu     sync.Mutex
+	serial int
+	inner  map[string]string // by the client's id: what runs
+	outer  map[string]string // the other way
+}
+
+func (n *names) enter(id string) (name string, free bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, runs := n.inner[id]; runs {
+		return "", false
+	}
+	if n.inner == nil {
+		n.inner, n.outer = map[string]string{}, map[string]string{}
+	}
+	n.serial++
+	name = strconv.Itoa(n.serial)
+	n.inner[id], n.outer[name] = name, id
+	return name, true
+}
+
+// leave ends an operation by the client's id.
+func (n *names) leave(id string) (name string, ran bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	name, ran = n.inner[id]
+	delete(n.inner, id)
+	delete(n.outer, name)
+	return name, ran
+}
+
+// of returns the client's id of a name, unless its operation has ended.
+func (n *names) of(name string) (id string, runs bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	id, runs = n.outer[name]
+	return id, runs
+}
+
+// breach is why a websocket is closed.
+type breach struct {
+	code   int
+	reason string
+}
+
+var malformed = &breach{closeMalformed, "Invalid message received"}
+
+// NextReader returns the next message that the transport is to hear. One that
+// breaks the protocol closes the connection.
+func (s *socket) NextReader() (int, io.Reader, error) {
+	for {
+		kind, body, err := s.WebsocketConn.NextReader()
+		if err != nil {
+			return kind, body, err
+		}
+		var message envelope
+		wrong := malformed
+		if json.NewDecoder(body).Decode(&message) == nil {
+			wrong = s.admit(&message)
+		}
+		if wrong != nil {
+			_ = s.WriteClose(wrong.code, wrong.reason)
+			return kind, nil, transport.ErrWebsocketClosed
+		}
+		if message.Type == "" {
+			continue
+		}
+		raw, err := json.Marshal(message)
+		return kind, bytes.NewReader(raw), err
+	}
+}
+
+// admit checks a message and gives its operation a name; a message without a
+// type is not passed on.
+func (s *socket) admit(m *envelope) *breach {
+	switch m.Type {
+	case "connection_init":
+		var said map[string]any
+		if s.begun {
+			return &breach{closeTooMany, "Too many initialisation requests"}
+		}
+		if len(m.Payload) > 0 && json.Unmarshal(m.Payload, &said) != nil {
+			return malformed
+		}
+		s.begun = true
+	case "subscribe":
+		if !s.begun {
+			return &breach{closeUnauthorized, "Unauthorized"}
+		}
+		name, free := s.names.enter(m.ID)
+		if m.ID == "" || !free {
+			return &breach{closeRepeatedID, "Subscriber for this id already exists"}
+		}
+		m.ID = name
+	case "complete":
+		name, ran := s.names.leave(m.ID)
+		if m.ID = name; !ran {
+			m.Type = ""
+		}
+	case "ping", "pong":
+		if !s.of.pings.AllowN(s.clock(), 1) {
+			return &breach{closeTooMany, "Too many pings"}
+		}
+	default:
+		return malformed
+	}
+	return nil
+}
+
+// WriteJSON closes the connection when the message is not taken in time. What
+// an operation says that has ended for the client is not sent.
 func (s *socket) WriteJSON(v any) error {
+	var message envelope
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, &message); err != nil {
+		return err
+	}
+	if message.ID != "" {
+		id, runs := s.names.of(message.ID)
+		if !runs {
+			return nil
+		}
+		if message.ID = id; message.Type == "complete" || message.Type == "error" {
+			s.names.leave(id)
+		}
+	}
 	timer := time.AfterFunc(s.wait, func() { _ = s.WebsocketConn.Close() })
 	defer timer.Stop()
-	return s.WebsocketConn.WriteJSON(v)
+	return s.WebsocketConn.WriteJSON(message)
 }
 
 // WriteClose closes with closeForbidden where the token has expired: a client
@@ -225,8 +345,11 @@ func (s *socket) WriteClose(code int, message string) error {
 	s.of.mu.Lock()
 	expired := s.of.expired
 	s.of.mu.Unlock()
-	if expired != nil && expired() {
+	switch {
+	case expired != nil && expired():
 		code, message = closeForbidden, "Token expired"
+	case message == "connection initialisation timeout":
+		code = closeInitLate
 	}
 	return s.WebsocketConn.WriteClose(code, message)
 }
@@ -244,48 +367,4 @@ func (s *socket) SetReadDeadline(deadline time.Time) error {
 		return limited.SetReadDeadline(deadline)
 	}
 	return nil
-}
-
-// stream serves one request over SSE, within the principal's bound and with a
-// deadline for every write.
-func (h *Handler) stream(w http.ResponseWriter, r *http.Request, principal string) {
-	most := h.config.Connections.streams()
-	if !h.connections.enter(h.connections.streams, principal, most) {
-		refuse(w, http.StatusTooManyRequests, overLimit("streams", most+1, most))
-		return
-	}
-	defer h.connections.leave(h.connections.streams, principal)
-	h.server.ServeHTTP(deadlined{w, http.NewResponseController(w), h.config.Connections.WriteWait}, r)
-}
-
-// deadlined breaks the connection when a write is not taken in time.
-type deadlined struct {
-	http.ResponseWriter
-	control *http.ResponseController
-	wait    time.Duration
-}
-
-// Write writes within the deadline.
-func (d deadlined) Write(body []byte) (written int, err error) {
-	err = d.within(func() error {
-		written, err = d.ResponseWriter.Write(body)
-		return err
-	})
-	return written, err
-}
-
-// Flush sends what was written within the deadline. What breaks here ends the
-// request's context.
-func (d deadlined) Flush() { _ = d.within(d.control.Flush) }
-
-// within leaves no deadline behind: the stream may be quiet for longer, and the
-// connection serves other requests after it.
-func (d deadlined) within(write func() error) error {
-	if err := d.control.SetWriteDeadline(time.Now().Add(d.wait)); err != nil {
-		return err
-	}
-	if err := write(); err != nil {
-		return err
-	}
-	return d.control.SetWriteDeadline(time.Time{})
 }

@@ -89,6 +89,8 @@ func (w *world) Operation(context.Context, graph.Caller, string, string, []byte)
 	return graph.Operation{Description: "Pays."}, nil
 }
 
+func (w *world) Epoch(context.Context, string) (string, error) { return "", nil }
+
 func (w *world) Principal(_ context.Context, organisation, id string) (policy.Principal, bool) {
 	return anna, organisation == "acme" && id == "anna"
 }

@@ -53,6 +53,11 @@ func (s *Service) Principal(ctx context.Context, organisation, id string) (polic
 	return o.Principal(id)
 }
 
+// Epoch returns the digest of the configuration in force.
+func (s *Service) Epoch(ctx context.Context, organisation string) (string, error) {
+	return s.Store.Gate(ctx, run.ConfigGate(organisation))
+}
+
 func (s *Service) organisation(ctx context.Context, name string) (agents.Organisation, error) {
 	kit, err := s.Kits.Current(ctx, name)
 	if err != nil {
