@@ -208,7 +208,9 @@ func (o *ordeal) resume(id string) {
 		Command: run.Resume{By: run.Identity{Principal: "carl"}, Person: person("carl")}})
 }
 
-func (o *ordeal) violate(format string, args ...any) { o.found = append(o.found, fmt.Sprintf(format, args...)) }
+func (o *ordeal) violate(format string, args ...any) {
+	o.found = append(o.found, fmt.Sprintf(format, args...))
+}
 
 // endure lets a worker take the runs to their ends.
 func (o *ordeal) endure() {

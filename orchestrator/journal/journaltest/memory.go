@@ -62,6 +62,9 @@ func (m *Memory) Append(ctx context.Context, write engine.Write) error {
 	if err != nil {
 		return err
 	}
+	if err := m.carries(write); err != nil {
+		return err
+	}
 	for node, b := range budgets {
 		m.budgets[node] = b
 	}
@@ -83,14 +86,19 @@ func (m *Memory) admit(write engine.Write, nowMs int64) error {
 			return run.ErrGuard
 		}
 	}
-	for _, p := range write.Payloads {
-		if _, known := m.payloads[p.Text.ID]; known {
-			return fmt.Errorf("text %s is stored already", p.Text.ID)
-		}
-	}
+	return nil
+}
+
+// carries refuses what a write brings where there is no place for it.
+func (m *Memory) carries(write engine.Write) error {
 	for _, e := range write.Entries {
 		if _, known := m.talks[itemKey{e.Organisation, e.Conversation}]; !known {
 			return fmt.Errorf("conversation: %w", engine.ErrNotFound)
+		}
+	}
+	for _, p := range write.Payloads {
+		if _, known := m.payloads[p.Text.ID]; known {
+			return fmt.Errorf("text %s is stored already", p.Text.ID)
 		}
 	}
 	return nil
@@ -270,7 +278,11 @@ func (m *Memory) Inbox(_ context.Context, person policy.Principal) ([]engine.Inb
 func (m *Memory) Converse(_ context.Context, organisation, id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.talks[itemKey{organisation, id}] = nil
+	key := itemKey{organisation, id}
+	if _, known := m.talks[key]; known {
+		return fmt.Errorf("conversation %s is there already", id)
+	}
+	m.talks[key] = nil
 	return nil
 }
 
