@@ -4,6 +4,8 @@ package account
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"gantry.dev/orchestrator/policy"
@@ -74,11 +76,29 @@ func (e explainer) optional(text *run.Text) string {
 
 func (e explainer) asked() []string {
 	s := e.s.Started
-	return []string{
+	lines := []string{
 		fmt.Sprintf("%s (%s) asked agent %s, revision %.12s: %s", s.Subject.ID, s.Subject.Department, s.Agent.Name, s.Agent.Revision, e.read(s.Goal)),
+		"acts as " + strings.Join(s.Chain, ", then "),
 		fmt.Sprintf("sealed inputs %.12s, policy %.12s, stage %s, budget %d micro-dollars and %d tokens",
 			s.SnapshotDigest, s.Snapshot.Policy, s.Authority.Stage, s.Authority.MicroUSD, s.Authority.Tokens),
+		"may use " + strings.Join(tools(s.Authority), ", "),
 	}
+	if s.By.Principal != "" {
+		lines[1] = "sent by " + s.By.Principal + " with a token of " + s.By.Issuer + "; " + lines[1]
+	}
+	return lines
+}
+
+// tools are those of an authority, by name.
+func tools(a policy.Authority) []string {
+	list := make([]string, 0, len(a.Tools))
+	for _, name := range slices.Sorted(maps.Keys(a.Tools)) {
+		list = append(list, fmt.Sprintf("%s (%s, %d×)", name, a.Tools[name].Impact, a.Tools[name].Calls))
+	}
+	if len(list) == 0 {
+		return []string{"no tool"}
+	}
+	return list
 }
 
 func (e explainer) turns() []string {
@@ -134,19 +154,22 @@ func (e explainer) interventions() []string {
 	return lines
 }
 
-// verdicts are what policy said, but for reads that it permits.
+// verdicts are what policy said of each call, and why.
 func (e explainer) verdicts() []string {
 	var lines []string
 	for i := range e.s.Calls {
 		call := &e.s.Calls[i]
-		if call.Verdict.Answer == "" || call.Verdict.Answer == policy.Permit && call.Impact == policy.ImpactRead {
+		if call.Verdict.Answer == "" {
 			continue
 		}
 		var why []string
 		for _, reason := range call.Verdict.Reasons {
-			why = append(why, reason.Policy)
+			why = append(why, fmt.Sprintf("%s (%s)", reason.Policy, reason.Text))
 		}
-		lines = append(lines, fmt.Sprintf("call %d: %s by %s", call.CallProposed.Call, call.Verdict.Answer, strings.Join(why, ", ")))
+		if len(why) == 0 {
+			why = []string{"no policy of its own"}
+		}
+		lines = append(lines, fmt.Sprintf("call %d: %s by %s, policy %.12s", call.CallProposed.Call, call.Verdict.Answer, strings.Join(why, ", "), call.Verdict.Revision))
 	}
 	return lines
 }
@@ -160,13 +183,22 @@ func (e explainer) decisions() []string {
 			if decision.Granted {
 				word = "granted"
 			}
-			lines = append(lines, fmt.Sprintf("call %d: %s %s it (digest %.12s) %s", approval.Call, decision.By.Principal, word, approval.Digest, e.optional(decision.Reason)))
+			lines = append(lines, fmt.Sprintf("call %d: %s %s it (digest %.12s over arguments %.12s) %s", approval.Call, decision.By.Principal, word, approval.Digest,
+				e.arguments(approval.Call), e.optional(decision.Reason)))
 		}
 		if approval.Status == run.ApprovalVoid {
 			lines = append(lines, fmt.Sprintf("call %d: the approval became void: %s", approval.Call, approval.Cause))
 		}
 	}
 	return lines
+}
+
+// arguments is the commitment to the exact bytes of a call's arguments.
+func (e explainer) arguments(call int) string {
+	if c := e.s.Call(call); c != nil {
+		return c.Arguments.Commitment
+	}
+	return ""
 }
 
 // findings are what people found out about uncertain calls.
@@ -184,8 +216,11 @@ func (e explainer) results() []string {
 	var lines []string
 	for i := range e.s.Calls {
 		call := &e.s.Calls[i]
-		if call.Result != nil {
+		switch {
+		case call.Result != nil:
 			lines = append(lines, fmt.Sprintf("call %d %s: %s", call.CallProposed.Call, call.Outcome, short(e.read(*call.Result))))
+		case call.Intent > 0:
+			lines = append(lines, fmt.Sprintf("call %d %s, without a result", call.CallProposed.Call, stands(call)))
 		}
 		for _, late := range call.Late {
 			lines = append(lines, fmt.Sprintf("call %d, attempt %d, too late to count: %s: %s", call.CallProposed.Call, late.Intent, late.Outcome, short(e.optional(late.Result))))
@@ -198,20 +233,27 @@ func (e explainer) stop() []string {
 	s := e.s
 	switch {
 	case s.Ended != nil:
-		lines := []string{fmt.Sprintf("%s: %s %s", s.Ended.Status, s.Ended.Reason, s.Ended.Code)}
-		if s.LastChecks != nil {
-			for _, check := range s.LastChecks.Checks {
-				lines = append(lines, fmt.Sprintf("check %s: %s %s", check.Name, check.Verdict, check.Code))
-			}
-		}
+		lines := append([]string{fmt.Sprintf("%s: %s %s", s.Ended.Status, s.Ended.Reason, s.Ended.Code)}, e.checks()...)
 		return append(lines, fmt.Sprintf("settled %d micro-dollars and %d tokens; unknown %d", s.Ended.Settled.MicroUSD, s.Ended.Settled.Tokens, s.Ended.Unknown.MicroUSD),
 			short(e.optional(s.Ended.Result)))
 	case s.Parked != nil:
-		return []string{"parked: " + s.Parked.Code + " " + s.Parked.Detail}
+		return append([]string{"parked: " + s.Parked.Code + " " + s.Parked.Detail}, e.checks()...)
 	case s.Reached != nil:
-		return []string{"waits at limit " + string(s.Reached.Limit) + ": " + s.Reached.Detail}
+		return append([]string{"waits at limit " + string(s.Reached.Limit) + ": " + s.Reached.Detail}, e.checks()...)
 	}
-	return []string{"it has not stopped: " + string(s.Status)}
+	return append([]string{"it has not stopped: " + string(s.Status)}, e.checks()...)
+}
+
+// checks are what the last look at the outside found.
+func (e explainer) checks() []string {
+	if e.s.LastChecks == nil {
+		return nil
+	}
+	lines := make([]string, 0, len(e.s.LastChecks.Checks))
+	for _, check := range e.s.LastChecks.Checks {
+		lines = append(lines, fmt.Sprintf("check %s: %s %s", check.Name, check.Verdict, check.Code))
+	}
+	return lines
 }
 
 func short(text string) string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 	"gantry.dev/orchestrator/run/account"
 )
@@ -48,6 +49,13 @@ func TestStoredRunsInWords(t *testing.T) {
 	kept, err := os.ReadFile(explained)
 	require.NoError(t, err)
 	require.Equal(t, string(kept), text.String(), "changed: go test ./orchestrator/run/account -update")
+}
+
+func TestEveryReasonOfAVerdictIsGiven(t *testing.T) {
+	s := &run.State{Calls: []run.Call{{CallProposed: run.CallProposed{Call: 1, Impact: policy.ImpactRead}, Verdict: policy.Verdict{Answer: policy.Permit, Revision: "p7",
+		Reasons: []policy.Reason{{Policy: "finance-reads", Text: "Finance reads its own."}, {Policy: "stage", Text: "The agent may act."}}}}}}
+	answers := account.Explain(s, func(text run.Text) string { return text.ID })
+	require.Contains(t, answers[3].Lines, "call 1: PERMIT by finance-reads (Finance reads its own.), stage (The agent may act.), policy p7")
 }
 
 func TestATurnThatWasNotTakenIsNotExplained(t *testing.T) {
