@@ -33,6 +33,9 @@ func (r queries) Runs(ctx context.Context, filter *generated.RunFilter, first in
 		return nil, err
 	}
 	wanted, err := runFilter(caller, filter)
+	if errors.Is(err, engine.ErrNotFound) { // no run is of what does not exist
+		return &generated.RunConnection{Edges: []*generated.RunEdge{}, PageInfo: pageInfo(nil, false)}, checkFirst(first)
+	}
 	if err != nil {
 		return nil, err
 	}
