@@ -72,7 +72,7 @@ var homes = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema": {"agents/tool"},
 	"github.com/go-json-experiment/json":    {"orchestrator/canon"},
 	"github.com/golang-jwt/jwt":             {"graph"},
-	"github.com/coder/websocket":            {"graph"},
+	"github.com/coder/websocket":            {"cmd/gantry/bench", "graph"},
 	"github.com/pressly/goose":              {"orchestrator/journal"},
 	"github.com/knadh/koanf":                {"cmd/gantry/cli"},
 }

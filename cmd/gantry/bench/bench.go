@@ -90,7 +90,22 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 		return nil, err
 	}
 	report := newReport()
-	for _, part := range []func(context.Context, Config, *Report) error{reference} {
+	for _, part := range []func(context.Context, Config, *Report) error{reference, paused, long, killed} {
+		if err := part(ctx, config, report); err != nil {
+			return report, err
+		}
+	}
+	return report, nil
+}
+
+// Part measures only what paused, long and killed runs cost, and the bare
+// limits of the machine beside them.
+func Part(ctx context.Context, config Config) (*Report, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	report := newReport()
+	for _, part := range []func(context.Context, Config, *Report) error{paused, long, killed, bare} {
 		if err := part(ctx, config, report); err != nil {
 			return report, err
 		}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -9,6 +10,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
+
+// The process that is killed is this test binary again.
+func TestMain(m *testing.M) {
+	child, err := Child(context.Background(), os.Stdin, os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if child {
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
 
 // tiny measures as little as still shows that everything is measured.
 func tiny(t *testing.T) Config {
@@ -48,6 +62,73 @@ func TestTheReferenceWorkIsMeasuredBesideTheLimitsAndLeavesNothing(t *testing.T)
 	var table bytes.Buffer
 	require.NoError(t, report.Table(&table))
 	require.Contains(t, table.String(), "median round in bare commits")
+}
+
+func TestPausedLongAndKilledRunsAreMeasured(t *testing.T) {
+	config := tiny(t)
+	config.Concurrency, config.Paused, config.Long, config.Killed = []int{2}, 30, 20, 5
+	report, err := Run(t.Context(), config)
+	require.NoError(t, err)
+	require.Zero(t, report.Violations)
+	require.Positive(t, figure(t, report, "P10", "rounds").Median)
+	require.LessOrEqual(t, figure(t, report, "paused", "goroutines").Median, 10.0, "a paused run keeps none")
+	require.Positive(t, figure(t, report, "P11", "").Median)
+	require.Contains(t, figure(t, report, "P12", "median").Name, "of 20 (20 asked for)")
+	require.Positive(t, figure(t, report, "P12", "CPU").Median)
+	require.Positive(t, figure(t, report, "P13", "resume").Median)
+	require.Contains(t, figure(t, report, "P14", "").Name, "5 runs")
+	left, err := os.ReadDir(config.Folder)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestEventsAreHeardInsideTheProcessAndOverWebsockets(t *testing.T) {
+	listening := Listening{Config: tiny(t), Subscribers: 9, Rate: 100_000}
+	report, err := Events(t.Context(), listening)
+	require.NoError(t, err)
+	for _, id := range []string{"P8", "P16", "P17", "bare"} {
+		require.Positive(t, figure(t, report, id, "").Median, id)
+	}
+	require.Positive(t, figure(t, report, "events", "told inside the process").Median)
+	require.Positive(t, figure(t, report, "events", "told over websockets").Median)
+	listening.Rate = 0
+	_, err = Events(t.Context(), listening)
+	require.ErrorContains(t, err, "rate")
+}
+
+func TestASoakLooksAgainAndAgainAndLeavesNothingOpen(t *testing.T) {
+	soaking := Soaking{Config: tiny(t), Every: 10 * time.Millisecond}
+	soaking.For = 200 * time.Millisecond
+	report, _, err := Soak(t.Context(), soaking)
+	require.NoError(t, err)
+	require.Zero(t, report.Violations)
+	require.Positive(t, figure(t, report, "soak", "goroutines").Max)
+	for _, name := range []string{"leases", "records", "parked"} {
+		require.Equal(t, "held", figure(t, report, "flat", name).Verdict, name)
+	}
+}
+
+func TestASoakIsFlatUnlessItsSecondHalfGrows(t *testing.T) {
+	grows := func(of func(i int, s *sighting)) bool {
+		seen := make([]sighting, 20)
+		for i := range seen {
+			seen[i] = sighting{at: time.Duration(i) * time.Second, resident: 100e6, heap: 50e6, goroutines: 40}
+			of(i, &seen[i])
+		}
+		return !newReport().level("SQLite", seen, sighting{})
+	}
+	require.False(t, grows(func(int, *sighting) {}))
+	require.False(t, grows(func(i int, s *sighting) {
+		if i < 10 {
+			s.resident = float64(i) * 1e7 // it fills first
+		}
+	}))
+	require.True(t, grows(func(i int, s *sighting) { s.resident += float64(i) * 3e6 }))
+	require.True(t, grows(func(i int, s *sighting) { s.heap += float64(i) * 3e6 }))
+	require.True(t, grows(func(i int, s *sighting) { s.goroutines += float64(2 * i) }))
+	require.False(t, newReport().level("SQLite", make([]sighting, 4), sighting{leases: 1}))
+	require.False(t, newReport().level("SQLite", make([]sighting, 4), sighting{parked: 1}))
+	require.False(t, newReport().level("SQLite", make([]sighting, 4), sighting{lag: 1}))
 }
 
 func TestAProgramBesideIsToldWhatToDoAndComparedWith(t *testing.T) {

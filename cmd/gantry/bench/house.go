@@ -27,6 +27,7 @@ type house struct {
 	platform *wire.Platform
 	people   struct{ asker, approver policy.Principal }
 	number   atomic.Int64 // of runs that were started
+	readers  int          // principals beside the two, who may ask too
 }
 
 // build makes a fresh database in a folder of its own and opens it.
@@ -51,6 +52,9 @@ func (h *house) open(ctx context.Context) error {
 		return err
 	}
 	h.people.asker, _ = organisation.Principal(asker)
+	for i := range h.readers {
+		organisation.Principals = append(organisation.Principals, h.reader(i))
+	}
 	h.people.approver, _ = organisation.Principal(approver)
 	config, err := h.wired()
 	if err != nil {
@@ -93,9 +97,20 @@ func (h *house) raze() error {
 
 // start asks for a run and returns its id.
 func (h *house) start(ctx context.Context, o order) (string, error) {
+	return h.startAs(ctx, h.people.asker, o)
+}
+
+func (h *house) startAs(ctx context.Context, person policy.Principal, o order) (string, error) {
 	h.number.Add(1)
-	admitted, err := h.platform.Admission.Start(ctx, perform.Order{Person: h.people.asker, By: run.Identity{Principal: asker}, Agent: agent, Goal: o.goal()})
+	admitted, err := h.platform.Admission.Start(ctx, perform.Order{Person: person, By: run.Identity{Principal: person.ID}, Agent: agent, Goal: o.goal()})
 	return admitted.Run, err
+}
+
+// reader is one of many who may do what the asker may.
+func (h *house) reader(number int) policy.Principal {
+	one := h.people.asker
+	one.ID, one.Name = fmt.Sprintf("bench.reader%d", number), fmt.Sprintf("Reader %d", number)
+	return one
 }
 
 // grant decides the approval that a record asks for.

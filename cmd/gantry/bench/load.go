@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sourcegraph/conc"
 	"github.com/sourcegraph/conc/pool"
 
 	"gantry.dev/cmd/gantry/bench/machine"
@@ -52,6 +53,7 @@ type work struct {
 	order       order
 	heldShare   float64
 	duration    time.Duration // no run is started after it
+	followers   int           // of each run, beside the one that drives it
 }
 
 // tally gathers what the followers of all runs see.
@@ -103,6 +105,13 @@ func (h *house) one(ctx context.Context, w work, into *tally) error {
 	id, err := h.start(ctx, o)
 	if err != nil {
 		return err
+	}
+	var others conc.WaitGroup
+	defer others.Wait()
+	for range w.followers {
+		others.Go(func() {
+			_ = h.follow(ctx, id, func(record run.Record) (bool, error) { return record.Kind != run.KindEnded, nil }) // what breaks breaks the driver's too
+		})
 	}
 	var turn time.Time
 	var took []time.Duration

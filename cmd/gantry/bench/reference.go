@@ -154,3 +154,20 @@ func (r *Report) judgeLimits(store string, concurrency int) {
 	bare("commits side by side", "1/s", func(l machine.Limits) float64 { return l.ParallelCommitsPerSecond })
 	bare("rows in transactions like the load's", "1/s", func(l machine.Limits) float64 { return l.RowsPerSecond })
 }
+
+// bare measures the limits of the machine alone.
+func bare(ctx context.Context, c Config, report *Report) error {
+	for _, dsn := range c.stores() {
+		h, err := build(ctx, c.Folder, dsn, nil)
+		if err != nil {
+			return err
+		}
+		limits, err := machine.Measure(ctx, h.database, h.folder, machine.Like{RowsPerCommit: 64, RowBytes: 400, For: c.Limit})
+		if err := errors.Join(err, h.raze()); err != nil {
+			return err
+		}
+		report.Samples = append(report.Samples, Sample{Store: h.database.Name(), Limits: limits})
+		report.judgeLimits(h.database.Name(), 0)
+	}
+	return nil
+}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime/pprof"
@@ -15,8 +16,19 @@ import (
 
 func benchCommand() *cobra.Command {
 	command := &cobra.Command{Use: "bench", Short: "Measure this machine with Gantry on it", Args: cobra.NoArgs}
-	command.AddCommand(benchRunCommand())
+	command.AddCommand(benchRunCommand(), benchPartCommand(paused), benchPartCommand(recovered), benchEventsCommand(), benchSoakCommand(), benchChildCommand())
 	return command
+}
+
+// benchChildCommand is the process that the benchmark kills.
+func benchChildCommand() *cobra.Command {
+	return &cobra.Command{Use: "child", Hidden: true, Args: cobra.NoArgs, RunE: func(command *cobra.Command, _ []string) error {
+		child, err := bench.Child(command.Context(), command.InOrStdin(), command.OutOrStdout())
+		if !child {
+			return errors.New("bench: only the benchmark itself starts this")
+		}
+		return err
+	}}
 }
 
 const benchFigures = `Drives runs through everything that a run goes through, on SQLite and, where a
@@ -40,6 +52,17 @@ floor, the stretch, and whether the floor was held:
           for each commit; PostgreSQL counts for its whole cluster, so nothing
           else should use it
   P7      the median round of a run that is alone, in bare commits of one row
+  P10     rounds a second with --paused runs in the store to those without,
+          and what the process keeps of each in memory. 200 of them came to
+          wait by themselves; the others are copies of one of them, row by row
+  P11     from the decision that one of the 200 waits for to its next step
+  P12     what a round costs late in one long run to early in it, and in runs
+          of 200 rounds to runs of 10
+  P13     how long a run is read and folded, for each of its rounds, and
+          whether that grows with its length
+  P14     a process is killed with --killed runs in flight. How long, from the
+          start of the next one or the end of the leases, until each run has a
+          new step, and the same for each record that they had
   cpu     user and system, of this process with its followers and of all
           processes called postgres; "foreign" is what all others had
 
@@ -76,8 +99,128 @@ func benchRunCommand() *cobra.Command {
 	flags.DurationVar(&config.Limit, "limit", 500*time.Millisecond, "how long each bare limit is measured")
 	flags.IntVar(&config.Repeat, "repeat", 3, "repetitions")
 	flags.BoolVar(&quick, "quick", false, "one repetition")
+	flags.IntVar(&config.Paused, "paused", 100_000, "runs that wait for a person (P10, P11); 0 leaves this out")
+	flags.IntVar(&config.Long, "long", 5000, "rounds of one long run, which gets a minute (P12, P13); 0 leaves this out")
+	flags.IntVar(&config.Killed, "killed", 1000, "runs in flight when their process is killed (P14); 0 leaves this out")
 	flags.StringVar(&config.Beside.Postgres, "beside", "", "command of a program that does the same work on PostgreSQL")
 	flags.StringVar(&config.Beside.SQLite, "beside-sqlite", "", "command of a program that does the same work on SQLite")
+	output.flags(flags)
+	return command
+}
+
+// part is a piece of "bench run" that stands alone.
+type part struct {
+	use, short, long string
+	flags            func(flags *pflag.FlagSet, config *bench.Config)
+}
+
+var (
+	paused = part{"paused", "Measure what runs cost that wait for a person", `Lets 200 runs come to wait for an approval, copies one of them row by row until
+there are --paused, and measures what they cost: memory of the process, its
+start, the rounds of other runs beside them to those without, and how long it
+takes to wake one. The copies weigh what the original weighs, but nobody can
+wake them: their chains do not verify.`,
+		func(flags *pflag.FlagSet, config *bench.Config) {
+			flags.IntVar(&config.Paused, "paused", 100_000, "runs that wait for a person")
+			flags.IntSliceVar(&config.Concurrency, "conc", []int{64}, "runs under way beside them")
+			flags.IntVar(&config.Repeat, "repeat", 3, "repetitions")
+		}}
+	recovered = part{"recover", "Measure how runs go on when their process was killed", `Starts a process, lets all its runs take turns, kills it with SIGKILL, and goes
+on in this one. The time is from the start or, on PostgreSQL, from the end of
+the leases, which hold for three seconds, until each run has a new step.`,
+		func(flags *pflag.FlagSet, config *bench.Config) {
+			flags.IntVar(&config.Killed, "killed", 100, "runs in flight")
+		}}
+)
+
+// benchPartCommand measures one part alone.
+func benchPartCommand(p part) *cobra.Command {
+	config := bench.Config{Concurrency: []int{1}, Rounds: 10, Repeat: 1, For: 2 * time.Second}
+	var output benchOutput
+	command := &cobra.Command{Use: p.use, Short: p.short, Long: p.long + "\n\n" + machineLimits, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return output.of(command, func() (*bench.Report, error) {
+				config.Progress = command.ErrOrStderr()
+				return bench.Part(command.Context(), config)
+			})
+		}}
+	flags := command.Flags()
+	benchStores(flags, &config)
+	p.flags(flags, &config)
+	flags.DurationVar(&config.For, "for", 2*time.Second, "how long each load runs")
+	flags.DurationVar(&config.Limit, "limit", 500*time.Millisecond, "how long each bare limit is measured")
+	output.flags(flags)
+	return command
+}
+
+const machineLimits = `The bare limits of the machine are measured in the same execution. "gantry help
+bench run" says what the ids mean.`
+
+// benchEventsCommand measures who follows.
+func benchEventsCommand() *cobra.Command {
+	listening := bench.Listening{Config: bench.Config{Concurrency: []int{64}}}
+	var output benchOutput
+	command := &cobra.Command{Use: "events", Short: "Measure how long events take to their subscribers, and what those cost", Args: cobra.NoArgs,
+		Long: `Starts as many runs as there are --subscribers, whose model thinks so long that
+all together have --rate events a second, and follows each: first inside the
+process, then over GraphQL on a websocket of its own. A delay is from the time
+of the event, which is decided before its commit and has whole milliseconds, to
+the subscriber's reading of it. The subscribers are in the same process as the
+server, so its cores and its memory hold both sides.
+
+  P8      the delays over websockets
+  P16     rounds a second of 64 runs at once with as many followers inside the
+          process to those with one for each run
+  P17     memory and goroutines of a subscriber, of both sides together
+
+` + machineLimits,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return output.of(command, func() (*bench.Report, error) {
+				listening.Progress = command.ErrOrStderr()
+				return bench.Events(command.Context(), listening)
+			})
+		}}
+	flags := command.Flags()
+	benchStores(flags, &listening.Config)
+	flags.IntVar(&listening.Subscribers, "subscribers", 1000, "who each follow a run of their own")
+	flags.Float64Var(&listening.Rate, "rate", 3000, "events a second of all runs together, at most")
+	flags.IntVar(&listening.Rounds, "rounds", 10, "rounds of a run of P16")
+	flags.DurationVar(&listening.For, "for", 10*time.Second, "how long each load runs")
+	flags.DurationVar(&listening.Limit, "limit", 500*time.Millisecond, "how long each bare limit is measured")
+	flags.IntVar(&listening.Repeat, "repeat", 1, "repetitions of P16")
+	output.flags(flags)
+	return command
+}
+
+// benchSoakCommand looks whether anything grows.
+func benchSoakCommand() *cobra.Command {
+	soaking := bench.Soaking{Config: bench.Config{Concurrency: []int{1}, Rounds: 1, Repeat: 1}}
+	var output benchOutput
+	command := &cobra.Command{Use: "soak", Short: "Keep a bounded load up and look whether anything grows", Args: cobra.NoArgs,
+		Long: `Keeps 16 runs under way whose model takes 20 ms for each turn, and looks again
+and again at resident memory and heap after a collection, at goroutines, open
+leases, records that were not told to the bus, and parked runs. In the second
+half memory may grow by a tenth, or 8 MB; at the end nothing may be owned,
+untold or parked, and the doctor must find nothing. Fails when anything grew.
+
+` + machineLimits,
+		RunE: func(command *cobra.Command, _ []string) error {
+			flat := false
+			err := output.of(command, func() (report *bench.Report, err error) {
+				soaking.Progress = command.ErrOrStderr()
+				report, flat, err = bench.Soak(command.Context(), soaking)
+				return report, err
+			})
+			if err == nil && !flat {
+				err = errors.New("bench: not flat")
+			}
+			return err
+		}}
+	flags := command.Flags()
+	benchStores(flags, &soaking.Config)
+	flags.DurationVar(&soaking.For, "for", 10*time.Minute, "how long the load is kept up, on each store")
+	flags.DurationVar(&soaking.Every, "every", 0, "how often to look; by default a sixtieth of that")
+	flags.DurationVar(&soaking.Limit, "limit", 500*time.Millisecond, "how long each bare limit is measured")
 	output.flags(flags)
 	return command
 }

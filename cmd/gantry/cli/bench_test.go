@@ -28,7 +28,19 @@ func benched(t *testing.T, args ...string) bench.Report {
 }
 
 func TestBenchRunPrintsItsFiguresAsJSON(t *testing.T) {
-	report := benched(t, "run", "--quick", "--conc", "2", "--rounds", "1", "--for", "1ms", "--limit", "1ms")
+	report := benched(t, "run", "--quick", "--conc", "2", "--rounds", "1", "--paused", "0", "--long", "0", "--killed", "0", "--for", "1ms", "--limit", "1ms")
 	require.Len(t, report.Samples, 1)
 	require.Positive(t, report.Samples[0].Load.RecordsPerSecond())
+}
+
+func TestBenchPausedMeasuresItsPartAlone(t *testing.T) {
+	report := benched(t, "paused", "--paused", "5", "--conc", "1", "--repeat", "1", "--for", "1ms", "--limit", "1ms")
+	require.Equal(t, "P10", report.Figures[0].ID)
+	require.Equal(t, "bare", report.Figures[len(report.Figures)-1].ID)
+}
+
+func TestOnlyTheBenchmarkStartsItsChild(t *testing.T) {
+	root := Root()
+	root.SetArgs([]string{"bench", "child"})
+	require.ErrorContains(t, root.ExecuteContext(t.Context()), "only the benchmark")
 }

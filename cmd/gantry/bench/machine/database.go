@@ -20,8 +20,8 @@ type Database interface {
 	// Counters are what it has done so far. PostgreSQL counts its whole
 	// cluster, and what a connection did last only when that has closed.
 	Counters(ctx context.Context) (Counters, error)
-	// Bare opens the same database for the bare limits.
-	Bare() (*sql.DB, error)
+	// Connect opens the database itself, or what is measured bare beside it.
+	Connect(bare bool) (*sql.DB, error)
 	// CPU is what the server's processes have used, if they can be seen.
 	CPU() time.Duration
 	// Close removes everything.

@@ -44,7 +44,7 @@ const maxRows = 2048
 
 // Measure measures the bare limits. The folder is on the disk that is meant.
 func Measure(ctx context.Context, database Database, folder string, like Like) (limits Limits, err error) {
-	db, err := database.Bare()
+	db, err := database.Connect(true)
 	if err != nil {
 		return limits, err
 	}

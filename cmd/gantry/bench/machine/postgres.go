@@ -75,8 +75,8 @@ func (p *postgresSchema) Counters(ctx context.Context) (c Counters, err error) {
 	return c, nil
 }
 
-// Bare opens the same schema with as many connections as are measured.
-func (p *postgresSchema) Bare() (*sql.DB, error) {
+// Connect opens the schema with as many connections as are measured bare.
+func (p *postgresSchema) Connect(bool) (*sql.DB, error) {
 	db, err := sql.Open("pgx", p.url)
 	if err == nil {
 		db.SetMaxOpenConns(maxConnections)

@@ -14,6 +14,9 @@ import (
 	"modernc.org/sqlite"
 )
 
+// bareSuffix names the file of the bare limits.
+const bareSuffix = "-bare"
+
 // sqliteFile is a file that is removed at the end.
 type sqliteFile struct {
 	path    string
@@ -71,10 +74,14 @@ func (f *sqliteFile) Counters(context.Context) (Counters, error) {
 	return Counters{Commits: made, Syncs: made, WrittenBytes: WrittenBytes()}, nil
 }
 
-// Bare opens a file beside the measured one, as durable as that.
-func (f *sqliteFile) Bare() (*sql.DB, error) {
+// Connect opens the file, or one beside it that is as durable.
+func (f *sqliteFile) Connect(bare bool) (*sql.DB, error) {
+	path := f.path
+	if bare {
+		path += bareSuffix
+	}
 	const settings = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate"
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", OmitHost: true, Path: f.path + "-bare", RawQuery: settings}).String())
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: settings}).String())
 	if err == nil {
 		db.SetMaxOpenConns(1)
 	}
@@ -85,7 +92,7 @@ func (f *sqliteFile) Bare() (*sql.DB, error) {
 func (f *sqliteFile) Close() error {
 	counters.Delete(f.path)
 	var faults []error
-	for _, path := range []string{f.path, f.path + "-bare"} {
+	for _, path := range []string{f.path, f.path + bareSuffix} {
 		for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
 			if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 				faults = append(faults, err)
