@@ -109,7 +109,7 @@ func readPosition(after *string, stream string) (uint64, error) {
 		return 0, errCursor
 	}
 	number, err := strconv.ParseUint(parts[2], 10, 63)
-	if err != nil {
+	if err != nil || positionCursor(stream, number) != *after {
 		return 0, errCursor
 	}
 	return number, nil
@@ -135,7 +135,7 @@ func readPage(after *string, list string) (page string, skip int, err error) {
 		return "", 0, errCursor
 	}
 	skip, err = strconv.Atoi(parts[3])
-	if err != nil || skip < 0 || skip >= maxFirst {
+	if err != nil || skip < 0 || skip >= maxFirst || pageCursor(list, parts[2], skip) != *after {
 		return "", 0, errCursor
 	}
 	return parts[2], skip + 1, nil

@@ -104,11 +104,13 @@ func (v *viewer) id(kind nodeKind, parts ...string) string {
 	return globalID(v.caller.Principal.Organisation, kind, parts...)
 }
 
-// display writes every character that is not seen as what it is as \u{...}.
+// display writes every character that is not seen as what it is as \u{...},
+// and so the backslash of a text that has such an escape itself: what is shown
+// stands for one text only.
 func display(text string) string {
 	var out strings.Builder
-	for _, r := range text {
-		if r == '\n' || r == '\t' || !hidden(r) {
+	for at, r := range text {
+		if r == '\n' || r == '\t' || !hidden(r) && !strings.HasPrefix(text[at:], `\u{`) {
 			out.WriteRune(r)
 			continue
 		}
