@@ -105,7 +105,9 @@ func TestCase_Loop_02_ARejectedCallIsNeverMadeAndAnsweredUnderItsOwnID(t *testin
 // Ids of providers are not unique: within a turn, or a turn later, the same one
 // means another call.
 func TestCase_Loop_03_AnIDThatIsUsedAgainIsAnotherCall(t *testing.T) {
-	inside(t, held(answering), func(t *testing.T, h *house) {
+	o := held(answering)
+	o.Tools[0].Result.Labels = nil
+	inside(t, o, func(t *testing.T, h *house) {
 		h.does["things.read"] = func(_ context.Context, i tool.Invocation) (tool.Result, error) {
 			return tool.Result{Content: i.Arguments, MediaType: tool.MediaJSON}, nil
 		}
@@ -117,16 +119,15 @@ func TestCase_Loop_03_AnIDThatIsUsedAgainIsAnotherCall(t *testing.T) {
 		h.decide(id, 3, true)
 		h.work()
 		require.Equal(t, run.CallHeld, h.state(id).Call(5).Phase, "what was approved under the id before is not approved now")
-		h.decide(id, 5, false)
+		h.decide(id, 5, true)
 		h.work()
 		state := h.state(id)
 		require.Equal(t, run.StatusCompleted, state.Status)
 		for call, want := range map[int]string{1: `{"id":"a"}`, 2: `{"id":"b"}`, 4: `{"id":"c"}`} {
 			require.Equal(t, want, h.text(state.Call(call).Result))
-			require.NotEqual(t, state.Call(call).Key, state.Call(call%4+1).Key)
 		}
-		require.Equal(t, run.OutcomeDenied, state.Call(5).Outcome)
-		require.Equal(t, run.OutcomeOK, state.Call(3).Outcome)
+		require.Equal(t, 2, h.invoked["things.write"], "two calls of the same bytes are two")
+		require.NotEqual(t, state.Call(3).Key, state.Call(5).Key)
 	})
 }
 

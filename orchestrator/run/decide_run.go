@@ -54,7 +54,11 @@ func (d *decider) resume(c Resume) *Refusal {
 	}
 	if d.s.Parked != nil {
 		d.emit(Resumed{By: c.By})
-		d.settle(d.closing())
+		if closing := d.closing(); closing != nil {
+			d.settle(closing)
+		} else {
+			d.concludeResumed()
+		}
 		return nil
 	}
 	limit := d.s.Reached.Limit

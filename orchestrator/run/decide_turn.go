@@ -86,9 +86,6 @@ func (d *decider) reportTurn(c ReportTurn) *Refusal {
 	if turn == nil || turn.Number != c.Turn || turn.Attempt != c.Attempt || turn.Phase != TurnInFlight {
 		return refuse("STALE", "The turn is not in flight any more.")
 	}
-	if d.s.Parked != nil {
-		return refuse("RUN_PARKED", "The run is parked; an operator has to look first.")
-	}
 	if c.Cost.invalid() {
 		return refuse("INVALID_AMOUNT", "A cost is not negative and at most 2^53-1.")
 	}
@@ -108,15 +105,41 @@ func (d *decider) reportTurn(c ReportTurn) *Refusal {
 	for _, steer := range turn.Steers {
 		d.emit(SteerSettled{Steer: steer, Disposition: Absorbed, Turn: c.Turn})
 	}
-	switch {
-	case c.Class == ClassCalls:
-		return d.proposeAll(c)
-	case c.Class == ClassRefusal:
-		d.end(StatusFailed, EndRefused, "REFUSED", c.Text, nil)
-	case repairs(c.Class) && d.s.Repairs >= d.s.Limits.RepairTurns:
-		d.end(StatusFailed, EndUnusable, string(c.Class), nil, nil)
+	refused := 0
+	if c.Class == ClassCalls && d.proposeAll(c) {
+		refused = 1 + d.s.refusedTurns(len(d.s.Turns)-1)
+	}
+	used := d.s.Repairs
+	if repairs(c.Class) {
+		used++
+	}
+	// A parked run ends only after an operator has let it go on.
+	if d.s.Parked == nil {
+		d.conclude(c.Class, c.Text, used, refused)
 	}
 	return nil
+}
+
+// conclude ends a run after an answer with which nothing can be done: a
+// refusal, or one that cannot be used when as many turns as may be spent on
+// repairs are used, or so many in a row whose calls were all refused.
+func (d *decider) conclude(class Class, text *Text, used, refused int) {
+	switch {
+	case class == ClassRefusal:
+		d.end(StatusFailed, EndRefused, "REFUSED", text, nil)
+	case repairs(class) && used > d.s.Limits.RepairTurns:
+		d.end(StatusFailed, EndUnusable, string(class), nil, nil)
+	case refused > d.s.Limits.RepairTurns:
+		d.end(StatusFailed, EndUnusable, string(ClassMalformed), nil, nil)
+	}
+}
+
+// concludeResumed does so when an operator lets a run go on that was answered
+// while it was parked.
+func (d *decider) concludeResumed() {
+	if turn := d.s.LastTurn(); turn != nil && turn.Phase == TurnDone {
+		d.conclude(turn.Answer.Class, turn.Answer.Text, d.s.Repairs, d.s.refusedTurns(len(d.s.Turns)))
+	}
 }
 
 // longestWaitMs bounds what a provider may ask for.
@@ -139,6 +162,7 @@ func (d *decider) failTurn(turn *Turn, failure TurnFailure) {
 	switch {
 	case d.s.Cancel != nil:
 		d.settle(d.ending())
+	case d.s.Parked != nil: // an operator looks already
 	case !failure.Retryable:
 		d.reach(LimitModel, "The model does not accept our requests ("+failure.Cause+").")
 	case used >= d.s.Limits.TurnAttempts:
@@ -153,7 +177,9 @@ func backoffMs(id string, attempt int) int64 {
 	return base + int64(hash.Sum32())%(base/2)
 }
 
-func (d *decider) proposeAll(c ReportTurn) *Refusal {
+// proposeAll records the calls of an answer with their verdicts. It reports
+// whether all of them were refused before anybody judged them.
+func (d *decider) proposeAll(c ReportTurn) (allRefused bool) {
 	broken := 0
 	for i, p := range c.Calls {
 		call := len(d.s.Calls) + 1 + i
@@ -164,29 +190,24 @@ func (d *decider) proposeAll(c ReportTurn) *Refusal {
 			broken++
 			d.emit(CallEnded{Call: call, Outcome: OutcomeRefused, Code: p.Refusal, Result: p.Detail})
 		case i >= d.s.Limits.CallsPerTurn:
+			broken++
 			d.emit(CallEnded{Call: call, Outcome: OutcomeRefused, Code: "TOO_MANY_CALLS"})
 		default:
 			d.judge(judged{call: call, tool: p.Tool, revision: p.Revision, control: p.Control, asks: p.Asks, to: p.To,
 				inputs: p.Inputs, approval: p.Approval, nonce: p.Nonce, arguments: p.Text, costBound: p.CostBound, class: p.Class})
 		}
 	}
-	d.noteRefusedTurn(broken, len(c.Calls))
-	return nil
+	return broken == len(c.Calls)
 }
 
-// noteRefusedTurn ends a run whose model keeps proposing what no contract
-// accepts, after as many turns as may be spent on repairs.
-func (d *decider) noteRefusedTurn(broken, calls int) {
-	if calls == 0 || broken < calls {
-		return
-	}
-	turns := 1
-	for i := len(d.s.Turns) - 2; i >= 0 && d.s.allRefused(&d.s.Turns[i]); i-- {
+// refusedTurns counts the turns in a row, up to the nth, of which every call
+// was refused.
+func (s *State) refusedTurns(n int) int {
+	turns := 0
+	for n > turns && s.allRefused(&s.Turns[n-1-turns]) {
 		turns++
 	}
-	if turns > d.s.Limits.RepairTurns {
-		d.end(StatusFailed, EndUnusable, string(ClassMalformed), nil, nil)
-	}
+	return turns
 }
 
 func (s *State) allRefused(turn *Turn) bool {

@@ -129,3 +129,52 @@ func TestFault_F5_AWordIsWeighedAgainWhenItIsSpent(t *testing.T) {
 	require.Equal(t, policy.Hold, w.s.Call(1).Verdict.Answer)
 	require.Zero(t, w.s.Call(1).Intent)
 }
+
+// A run that is parked still hears what its model answered: it is paid for. What
+// the answer asks for waits for the operator, as its end does.
+func TestAnAnswerToAParkedRunIsKept(t *testing.T) {
+	resume := run.Resume{By: by("olga"), Person: olga()}
+	parked := func(report run.ReportTurn, repairs int) *world {
+		w := begin(t)
+		w.s.Limits.RepairTurns = repairs
+		w.do(run.BeginTurn{Epoch: 1, Model: "m", Reserve: usd(9)})
+		w.do(run.Park{Code: "OPERATOR"})
+		report.Turn, report.Attempt = 1, 1
+		w.do(report)
+		require.Equal(t, run.StatusParked, w.s.Status)
+		require.Empty(t, w.pending())
+		require.Zero(t, run.DueMs(w.s, w.nowMs))
+		require.Zero(t, w.s.Budget.Reserved)
+		w.refused("STALE", report)
+		return w
+	}
+	free := run.Proposal{Tool: "free", Revision: "t1", Text: run.Text{ID: "a"}, Class: policy.ClassRead, Impact: policy.ImpactRead, Inputs: noArguments}
+	held := run.Proposal{Tool: "held", Revision: "t1", Text: run.Text{ID: "b"}, Class: policy.Keyed, Impact: policy.Reversible, Approval: "ap", Inputs: noArguments}
+
+	w := parked(run.ReportTurn{Class: run.ClassCalls, Calls: []run.Proposal{free, held}, Cost: usd(4)}, 2)
+	require.Equal(t, usd(4), w.s.Budget.Settled)
+	w.refused("NOT_DUE", run.BeginCall{Epoch: 1, Call: 1, Key: "k", Inputs: noArguments})
+	w.do(w.decide("ap", true))
+	w.refused("NOT_DUE", run.BeginCall{Epoch: 1, Call: 2, Key: "k", Inputs: noArguments})
+	w.do(resume)
+	w.attempt(1)
+	w.attempt(2)
+	require.Equal(t, []run.Effect{run.TakeTurn{Turn: 2, Attempt: 1}}, w.pending(), "the model is not asked the same again")
+
+	for class, reason := range map[run.Class]run.EndReason{run.ClassRefusal: run.EndRefused, run.ClassEmpty: run.EndUnusable} {
+		w = parked(run.ReportTurn{Class: class, Text: &run.Text{ID: "no"}}, 0)
+		w.do(resume)
+		require.Equal(t, run.StatusFailed, w.s.Status)
+		require.Equal(t, reason, w.s.Ended.Reason)
+	}
+	w = parked(run.ReportTurn{Class: run.ClassCalls, Calls: []run.Proposal{{Tool: "free", Text: run.Text{ID: "x"}, Refusal: "ARGUMENTS_NOT_JSON"}}}, 0)
+	w.do(resume)
+	require.Equal(t, run.EndUnusable, w.s.Ended.Reason)
+	w = parked(run.ReportTurn{Class: run.ClassEmpty}, 1)
+	w.do(resume)
+	require.Equal(t, []run.Effect{run.TakeTurn{Turn: 2, Attempt: 1}}, w.pending())
+	w = parked(run.ReportTurn{Failure: &run.TurnFailure{Cause: "REJECTED"}}, 2)
+	require.Equal(t, run.Amount{}, w.s.Budget.Unknown)
+	w.do(resume)
+	require.Equal(t, []run.Effect{run.TakeTurn{Turn: 1, Attempt: 2}}, w.pending())
+}

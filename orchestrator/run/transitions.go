@@ -47,8 +47,9 @@ var transitions = []struct {
 
 	{[]Status{StatusQueued, StatusRunning, StatusWaiting, StatusCancelling}, []EventKind{KindParked}, []Status{StatusParked}},
 	{[]Status{StatusParked}, []EventKind{
-		KindCallEnded, KindCallUncertain, KindUncertainResolved, KindLateOutcome, KindTurnFailed, KindSteerAccepted,
-		KindApprovalDecided, KindApprovalVoided, KindQuestionAnswered, KindQuestionVoided,
+		KindTurnAnswered, KindTurnFailed, KindCallProposed, KindCallJudged, KindCallEnded, KindCallUncertain, KindUncertainResolved,
+		KindLateOutcome, KindApprovalRequested, KindApprovalDecided, KindApprovalVoided, KindQuestionAsked, KindQuestionAnswered,
+		KindQuestionVoided, KindSteerAccepted, KindSteerSettled,
 	}, []Status{StatusParked}},
 	{[]Status{StatusParked}, []EventKind{KindResumed}, []Status{StatusQueued, StatusRunning, StatusWaiting, StatusCancelling}},
 
