@@ -103,7 +103,7 @@ func (f forger) forged() map[string]string {
 		"not yet": f.own(nil, set("nbf", now.Add(time.Second).Unix())), "no beginning": f.own(nil, set("nbf", nil)),
 		"too long a life": f.own(nil, set("exp", now.AddDate(1, 0, 0).Unix())), "no id": f.own(nil, set("jti", nil)),
 		"no subject": f.own(nil, set("sub", nil)), "empty subject": f.own(nil, set("sub", "")), "subject as a list": f.own(nil, set("sub", []string{"anna"})),
-		"unknown subject": f.own(nil, set("sub", "nobody")), "subject in capitals": f.own(nil, set("sub", "ANNA")),
+		"an agent": f.own(nil, set("sub", "agent:payer")), "unknown subject": f.own(nil, set("sub", "nobody")), "subject in capitals": f.own(nil, set("sub", "ANNA")),
 		"another organisation": f.own(nil, set("org", "evil")), "no organisation": f.own(nil, set("org", nil)),
 		"changed words": parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"olga"}`)) + "." + parts[2],
 		"cut":           good[:len(good)-2], "longer": good + "A", "padded": good + "=", "twice": good + ", Bearer " + good,

@@ -40,10 +40,11 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{texts: map[string]string{"goal": "pay the invoice", "args": `{"to":"` + "\u202e" + `x"}`, "secret": "salary 7"}}
 	w.people = map[string]policy.Principal{
-		"anna": {ID: "anna", Kind: policy.Person, Organisation: "acme", Department: "finance", Name: "Anna", Clearance: policy.NewLabels("hr")},
-		"bob":  {ID: "bob", Kind: policy.Person, Organisation: "acme", Department: "finance", Name: "Bob"},
-		"olga": {ID: "olga", Kind: policy.Person, Organisation: "acme", Name: "Olga", Roles: []string{"operator"}},
-		"eve":  {ID: "eve", Kind: policy.Person, Organisation: "evil", Name: "Eve"},
+		"anna":        {ID: "anna", Kind: policy.Person, Organisation: "acme", Department: "finance", Name: "Anna", Clearance: policy.NewLabels("hr")},
+		"bob":         {ID: "bob", Kind: policy.Person, Organisation: "acme", Department: "finance", Name: "Bob"},
+		"olga":        {ID: "olga", Kind: policy.Person, Organisation: "acme", Name: "Olga", Roles: []string{"operator"}},
+		"agent:payer": {ID: "agent:payer", Kind: policy.Agent, Organisation: "acme", Name: "payer"},
+		"eve":         {ID: "eve", Kind: policy.Person, Organisation: "evil", Name: "Eve"},
 	}
 	text := func(id string, labels ...policy.Label) run.Text {
 		return run.Text{ID: id, Commitment: "c-" + id, Size: len(w.texts[id]), Subject: "anna", Marking: policy.Marking{Labels: policy.NewLabels(labels...)}}
