@@ -3,9 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -151,16 +149,17 @@ func (a *actor) reload(ctx context.Context) error {
 	if a.state == nil {
 		a.state = &run.State{ID: a.lease.Run}
 	}
+	var head run.Head
 	var records []run.Record
 	err := a.config.World.Await(ctx, "load", func(ctx context.Context) error {
 		var err error
-		_, records, err = a.config.Journal.Load(ctx, a.lease.Run, a.state.Version)
+		head, records, err = a.config.Journal.Load(ctx, a.lease.Run, a.state.Version)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := run.Replay(a.state, records); err != nil {
+	if err := fold(a.state, head, records); err != nil {
 		return a.park(ctx, err)
 	}
 	a.organisation = a.state.Started.Organisation
@@ -233,37 +232,13 @@ func (a *actor) renew(ctx context.Context) error {
 	return nil
 }
 
-// whoLooks are those who are told of a run whose record cannot be read: who
-// answers for it, as far as its beginning says, and the operators.
-func whoLooks(first run.Record) []policy.Approver {
-	people := []policy.Approver{{Role: policy.RoleOperator, Why: "operator"}}
-	if event, err := run.Decode(first); err == nil {
-		if started, begins := event.(run.Started); begins {
-			people = append(people, responsible(started)...)
-		}
-	}
-	return people
-}
-
 // park stops the run for an operator when its record cannot be read or a rule
 // broke, and returns why.
 func (a *actor) park(ctx context.Context, cause error) error {
-	if !errors.Is(cause, run.ErrChain) && !errors.Is(cause, run.ErrUnknownRecord) && !errors.Is(cause, run.ErrBroken) {
+	if !unreadable(cause) {
 		return cause
 	}
-	head, records, err := a.config.Journal.Load(ctx, a.lease.Run, 0)
-	if err != nil || len(records) == 0 {
-		return errors.Join(cause, err)
-	}
-	last := records[len(records)-1]
-	last.Digest = head.Digest
-	record, err := run.Encode(a.lease.Run, last, last.AtMs, run.Parked{Code: "UNREADABLE", Detail: "The run's record cannot be read by this program."})
-	if err != nil {
-		return errors.Join(cause, err)
-	}
-	head.Status, head.DueMs, head.Version, head.Digest = run.StatusParked, 0, record.Seq, record.Digest
-	item := InboxItem{ID: parkedItem(head.Run), Organisation: head.Organisation, Run: head.Run, Kind: InboxParked, Open: true,
-		Approvers: whoLooks(records[0]), SinceMs: last.AtMs}
-	err = a.config.Journal.Append(ctx, Write{Head: head, From: last.Seq, Epoch: a.lease.Epoch, Records: []run.Record{record}, Inbox: []InboxItem{item}})
-	return fmt.Errorf("parked: %w", errors.Join(cause, err))
+	err := park(ctx, a.config.Journal, a.lease.Run, a.lease.Epoch, cause)
+	a.config.Log.Error("run parked", "run", a.lease.Run, "error", err)
+	return err
 }

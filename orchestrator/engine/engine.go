@@ -103,6 +103,9 @@ func (e *Engine) stateFor(ctx context.Context, in Submission) (*run.State, error
 		return &run.State{ID: in.Run}, nil
 	}
 	state, err := e.State(ctx, in.Run)
+	if unreadable(err) {
+		err = park(ctx, e.journal, in.Run, 0, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -115,12 +118,12 @@ func (e *Engine) stateFor(ctx context.Context, in Submission) (*run.State, error
 // State folds a run from its journal. Errors: ErrNotFound, run.ErrChain,
 // run.ErrUnknownRecord, run.ErrBroken.
 func (e *Engine) State(ctx context.Context, id string) (*run.State, error) {
-	_, records, err := e.journal.Load(ctx, id, 0)
+	head, records, err := e.journal.Load(ctx, id, 0)
 	if err != nil {
 		return nil, err
 	}
 	state := &run.State{ID: id}
-	if err := run.Replay(state, records); err != nil {
+	if err := fold(state, head, records); err != nil {
 		return nil, err
 	}
 	return state, nil

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"database/sql/driver"
 	"errors"
 	"log/slog"
 	"net"
@@ -34,10 +35,13 @@ type Config struct {
 	Drain     time.Duration     // how long open requests, and then effects in flight, may take at the end; 0: 10 s
 	Secrets   map[string]string // credential references and their secrets
 	Log       *slog.Logger
-	Site      Site // of crash tests; nil otherwise
-	Runs      int  // runs advanced side by side; 0: 64
+	Runs      int // runs advanced side by side; 0: 64
 	// Provider opens the models that are not built in; nil: OpenAI's protocol.
 	Provider func(agents.Model) (model.Provider, error)
+
+	// Of crash tests; nil otherwise.
+	Site    Site
+	Between func(driver.Connector) driver.Connector // stands between the journal and its driver
 }
 
 // withDefaults fills in what was not said.

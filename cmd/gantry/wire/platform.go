@@ -69,7 +69,7 @@ func (p *Platform) build(ctx context.Context) (err error) {
 	if p.bus, err = bus.Open(bus.Config{URL: p.Config.Bus, Namespace: p.Config.Namespace}); err != nil {
 		return err
 	}
-	if p.Store, err = journal.Open(ctx, journal.Config{DSN: p.Config.Database, MasterKey: p.Keys.Master, OnCommit: p.committed}); err != nil {
+	if p.Store, err = journal.Open(ctx, journal.Config{DSN: p.Config.Database, MasterKey: p.Keys.Master, OnCommit: p.committed, Between: p.Config.Between}); err != nil {
 		return err
 	}
 	if p.Config.Files != "" {
@@ -82,7 +82,7 @@ func (p *Platform) build(ctx context.Context) (err error) {
 	p.relay = bus.NewRelay(p.bus, writers{p.Store}, p.Store)
 	var truth engine.Journal = p.Store
 	var performer engine.Performer
-	performer, p.stopEffects = boundEffects(ctx, perform.New(p.Kits, p.Source, p.tellText))
+	performer, p.stopEffects = boundEffects(ctx, perform.New(p.Kits, p.Source, p.Config.Site.deltas(p.tellText)))
 	if p.Config.Site != nil {
 		truth, performer = sitedJournal{truth, p.Config.Site}, sitedPerformer{performer, p.Config.Site}
 	}

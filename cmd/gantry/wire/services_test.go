@@ -86,8 +86,10 @@ func forget(t *testing.T, broker, namespace string) {
 // member is what one process of a house is told.
 type member struct {
 	wire.Config
-	Site string // where it dies; these two hide what cannot be told
-	Log  *struct{}
+	Site     string // where it dies; these four hide what cannot be told
+	Log      *struct{}
+	Provider *struct{}
+	Between  *struct{}
 }
 
 // serveProcess is a process of a house: it says where it listens, and ends with

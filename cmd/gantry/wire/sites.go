@@ -2,17 +2,31 @@ package wire
 
 import (
 	"context"
+	"strings"
 
+	"gantry.dev/agents/perform"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
 
-// Site is called at each named point of a run's way: "before KIND" and "after
-// KIND" around the write that holds an event of the kind, "effect begins" and
-// "effect done" around an effect above READ. Crash tests stop the process
-// there; it is nil otherwise.
+// Site is called at each named point of a run's way: "writes KIND+KIND" before a
+// write with all its kinds of event, then "before KIND" and "after KIND" around
+// it; "effect begins" and "effect done" around an effect above READ; "model
+// speaks" at each piece of an answer. Crash tests stop the process there; it is
+// nil otherwise.
 type Site func(name string)
+
+// deltas passes the point of each piece of an answer before it is told.
+func (s Site) deltas(tell func(perform.Delta)) func(perform.Delta) {
+	if s == nil {
+		return tell
+	}
+	return func(d perform.Delta) {
+		s("model speaks")
+		tell(d)
+	}
+}
 
 type sitedJournal struct {
 	engine.Journal
@@ -21,6 +35,11 @@ type sitedJournal struct {
 
 // Append passes the points before and after the write.
 func (j sitedJournal) Append(ctx context.Context, write engine.Write) error {
+	kinds := make([]string, len(write.Records))
+	for i, record := range write.Records {
+		kinds[i] = string(record.Kind)
+	}
+	j.site("writes " + strings.Join(kinds, "+"))
 	for _, record := range write.Records {
 		j.site("before " + string(record.Kind))
 	}
