@@ -69,6 +69,7 @@ func NewHandler(config Config) (*Handler, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
+	config.Runs = once{config.Runs}
 	if config.Pulse == nil {
 		config.Pulse = pulse
 	}

@@ -1,10 +1,12 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"gantry.dev/graph/generated"
 	"gantry.dev/orchestrator/engine"
@@ -296,3 +298,90 @@ func explained(answer account.Answer) *generated.Explained {
 
 // read is a text for a sentence about a run.
 func (v *viewer) read(text run.Text) string { return v.text(text).Display }
+
+// once reads the runs of one query once, whatever number of its fields ask for
+// them.
+type once struct{ Runs }
+
+// readings are what one query has read.
+type readings struct {
+	mu      sync.Mutex
+	states  map[string]func() (*run.State, error)
+	records map[string]func() ([]run.Record, error)
+	texts   map[string]View
+	asked   map[string]bool // texts that were looked for
+}
+
+type readingsKey struct{}
+
+func withReadings(ctx context.Context) context.Context {
+	return context.WithValue(ctx, readingsKey{}, &readings{states: map[string]func() (*run.State, error){},
+		records: map[string]func() ([]run.Record, error){}, texts: map[string]View{}, asked: map[string]bool{}})
+}
+
+// first returns the one reading of a key.
+func first[T any](r *readings, known map[string]func() (T, error), key string, read func() (T, error)) (T, error) {
+	r.mu.Lock()
+	reading, found := known[key]
+	if !found {
+		reading = sync.OnceValues(read)
+		known[key] = reading
+	}
+	r.mu.Unlock()
+	return reading()
+}
+
+// State folds the run.
+func (o once) State(ctx context.Context, caller Caller, id string) (*run.State, error) {
+	read := func() (*run.State, error) { return o.Runs.State(ctx, caller, id) }
+	r, ok := ctx.Value(readingsKey{}).(*readings)
+	if !ok {
+		return read()
+	}
+	return first(r, r.states, id, read)
+}
+
+// Events returns the records after a number, in order.
+func (o once) Events(ctx context.Context, caller Caller, id string, after uint64) ([]run.Record, error) {
+	r, ok := ctx.Value(readingsKey{}).(*readings)
+	if !ok {
+		return o.Runs.Events(ctx, caller, id, after)
+	}
+	all, err := first(r, r.records, id, func() ([]run.Record, error) { return o.Runs.Events(ctx, caller, id, 0) })
+	if err != nil {
+		return nil, err
+	}
+	at, _ := slices.BinarySearchFunc(all, after+1, func(one run.Record, seq uint64) int { return cmp.Compare(one.Seq, seq) })
+	return slices.Clip(all[at:]), nil
+}
+
+// Texts opens texts by id.
+func (o once) Texts(ctx context.Context, caller Caller, ids []string) (map[string]View, error) {
+	r, ok := ctx.Value(readingsKey{}).(*readings)
+	if !ok {
+		return o.Runs.Texts(ctx, caller, ids)
+	}
+	r.mu.Lock()
+	missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return r.asked[id] })
+	r.mu.Unlock()
+	var found map[string]View
+	if len(missing) > 0 {
+		var err error
+		if found, err = o.Runs.Texts(ctx, caller, missing); err != nil {
+			return nil, err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.Copy(r.texts, found)
+	for _, id := range missing {
+		r.asked[id] = true
+	}
+	shown := make(map[string]View, len(ids))
+	for _, id := range ids {
+		if view, opened := r.texts[id]; opened {
+			shown[id] = view
+		}
+	}
+	return shown, nil
+}

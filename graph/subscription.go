@@ -63,10 +63,15 @@ func (endings) ExtensionName() string { return "Endings" }
 // Validate accepts every schema.
 func (endings) Validate(graphql.ExecutableSchema) error { return nil }
 
-// InterceptOperation gives every subscription a place for its ending.
+// InterceptOperation gives every subscription a place for its ending, and every
+// query one for what it has read.
 func (endings) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
-	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription {
+	switch graphql.GetOperationContext(ctx).Operation.Operation {
+	case ast.Subscription:
 		ctx = context.WithValue(ctx, endingKey{}, &ending{})
+	case ast.Query:
+		ctx = withReadings(ctx)
+	case ast.Mutation: // it reads what it has changed
 	}
 	return next(ctx)
 }
