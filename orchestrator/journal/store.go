@@ -277,6 +277,13 @@ func (s *Store) closeDatabases() error {
 // Now returns the database clock, UTC ms.
 func (s *Store) Now(ctx context.Context) (int64, error) { return s.now(ctx, s.read) }
 
+// Ready asks the database something, so that it fails where no connection is
+// free before the context ends.
+func (s *Store) Ready(ctx context.Context) error {
+	var writers int
+	return s.read.QueryRowContext(ctx, "SELECT count(*) FROM writers").Scan(&writers)
+}
+
 func (s *Store) now(ctx context.Context, db querier) (nowMs int64, err error) {
 	if s.config.Clock != nil {
 		return s.config.Clock(), nil

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -87,17 +88,20 @@ func rowsOf(t *testing.T, db *sql.DB, query string, args ...any) (list []string)
 	return list
 }
 
+// In a bubble, since what migrates waits a while before it tries again.
 func TestFault_C20_AMigrationKilledAtAnyStatementGoesOn(t *testing.T) {
-	folder, n := t.TempDir(), 0
-	migrates(t, hasty, func() (string, func() []string) {
-		n++
-		path := fmt.Sprintf("%s/%d.db", folder, n)
-		return "sqlite:" + path, func() []string {
-			db, err := sql.Open("sqlite", path)
-			require.NoError(t, err)
-			defer func() { require.NoError(t, db.Close()) }()
-			return append(rowsOf(t, db, "SELECT coalesce(sql, name) FROM sqlite_master ORDER BY type, name"),
-				rowsOf(t, db, "SELECT version_id || ' ' || is_applied FROM goose_db_version ORDER BY id")...)
-		}
+	synctest.Test(t, func(t *testing.T) {
+		folder, n := t.TempDir(), 0
+		migrates(t, hasty, func() (string, func() []string) {
+			n++
+			path := fmt.Sprintf("%s/%d.db", folder, n)
+			return "sqlite:" + path, func() []string {
+				db, err := sql.Open("sqlite", path)
+				require.NoError(t, err)
+				defer func() { require.NoError(t, db.Close()) }()
+				return append(rowsOf(t, db, "SELECT coalesce(sql, name) FROM sqlite_master ORDER BY type, name"),
+					rowsOf(t, db, "SELECT version_id || ' ' || is_applied FROM goose_db_version ORDER BY id")...)
+			}
+		})
 	})
 }

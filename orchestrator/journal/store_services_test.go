@@ -3,14 +3,20 @@
 package journal_test
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
+	"gantry.dev/orchestrator/run"
 )
 
 func TestFault_B9_WhoSawALeaseEndInPostgresDoesNotTakeWhatWasRenewed(t *testing.T) {
@@ -40,4 +46,63 @@ func TestFault_C20_AMigrationOfPostgresKilledAtAnyStatementGoesOn(t *testing.T) 
 			return append(list, rowsOf(t, db, "SELECT version_id || ' ' || is_applied FROM goose_db_version ORDER BY version_id")...)
 		}
 	})
+}
+
+func TestFault_C18_BytesComeBackFromPostgresAsTheyWere(t *testing.T) {
+	bytesComeBack(t, open(t, journal.Config{DSN: schema(t)}))
+}
+
+// Each text in each place is refused by both or kept alike by both.
+func TestFault_C18_BothStoresRefuseOrKeepTheSameTexts(t *testing.T) {
+	lite := keepsTexts(t, open(t, journal.Config{DSN: "sqlite:" + freshFile(t), Between: hasty}))
+	post := keepsTexts(t, open(t, journal.Config{DSN: schema(t) + "&synchronous_commit=off"}))
+	require.Equal(t, post, lite)
+}
+
+// Two connections are enough for everything that happens at once. When somebody
+// else has both, a write waits, who gives up is let go, and the store says that
+// it is not ready; then all goes on.
+func TestFault_C2_AnExhaustedPoolHoldsBackAndRecovers(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, journal.Config{DSN: schema(t), Connections: 2})
+	work := func(i int) error {
+		id := fmt.Sprint("r", i)
+		w := journaltest.Write(id, 0, 1)
+		w.Payloads = []engine.Payload{{Run: id, Salt: []byte("0123456789abcdef"), Bytes: []byte("one"), Text: run.Text{ID: "t" + id, Subject: "ann"}}}
+		_, claimErr := s.Claim(ctx, "w", 1, 1000)
+		err := errors.Join(claimErr, s.Append(ctx, w), s.SetBudget(ctx, "n", run.Amount{MicroUSD: 1}))
+		_, _, loadErr := s.Load(ctx, id, 0)
+		_, textErr := s.Payloads(ctx, []string{"t" + id})
+		snapshot, snapshotErr := s.Snapshot(ctx)
+		if snapshotErr == nil {
+			_, headErr := snapshot.Heads(ctx, "", 9)
+			snapshotErr = errors.Join(headErr, snapshot.Close())
+		}
+		return errors.Join(err, loadErr, textErr, snapshotErr, s.EraseSubject(ctx, "bob"))
+	}
+	for _, err := range journaltest.AtOnce(40, work) {
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Ready(ctx))
+
+	one, err := s.Snapshot(ctx)
+	require.NoError(t, err)
+	other, err := s.Snapshot(ctx)
+	require.NoError(t, err)
+	impatient, giveUp := context.WithCancel(ctx)
+	waiting := make(chan error, 3)
+	go func() { waiting <- s.Ready(impatient) }()
+	go func() { _, _, err := s.Load(impatient, "r1", 0); waiting <- err }()
+	go func() { waiting <- s.Append(impatient, journaltest.Write("r1", 1, 1)) }()
+	require.Empty(t, waiting, "nobody is answered")
+	giveUp()
+	for range 3 {
+		require.ErrorIs(t, <-waiting, context.Canceled)
+	}
+	late := make(chan error, 1)
+	go func() { late <- s.Append(ctx, journaltest.Write("late", 0, 1)) }()
+	require.NoError(t, one.Close())
+	require.NoError(t, <-late)
+	require.NoError(t, s.Ready(ctx))
+	require.NoError(t, other.Close())
 }

@@ -65,9 +65,14 @@ func (p *Platform) listen(ctx context.Context) error {
 	return nil
 }
 
-// ready says whether the process can do its work: the journal answers.
+// readyWithin is how long the journal may take to show that it answers.
+const readyWithin = 2 * time.Second
+
+// ready says whether the process can do its work: the journal answers, and soon.
 func (p *Platform) ready(w http.ResponseWriter, r *http.Request) {
-	if _, err := p.Store.Now(r.Context()); err != nil {
+	ctx, cancel := context.WithTimeout(r.Context(), readyWithin)
+	defer cancel()
+	if err := p.Store.Ready(ctx); err != nil {
 		http.Error(w, "the journal does not answer", http.StatusServiceUnavailable)
 		return
 	}
