@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/sourcegraph/conc"
@@ -55,24 +56,67 @@ func (p *Platform) listen(ctx context.Context) error {
 	mux.Handle("/", handler)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("GET /readyz", p.ready)
-	p.server = &server{listener: listener, handler: handler, http: &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(p.Config.Log.Handler(), slog.LevelDebug)}}
+	p.server = &server{listener: listener, handler: handler, http: newHTTP(mux, p.Config.Log)}
 	p.server.tasks.Go(func() {
-		if err := p.server.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := p.server.http.Serve(bound(listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 			p.Config.Log.Error("server stopped", "error", err)
 		}
 	})
 	return nil
 }
 
-// readyWithin is how long the journal may take to show that it answers.
-const readyWithin = 2 * time.Second
+// newHTTP returns a server that waits for nobody for long.
+func newHTTP(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+}
 
-// ready says whether the process can do its work: the journal answers, and soon.
+// maxConnections is how many connections the interface has at once, idle ones
+// and streams included.
+const maxConnections = 8192
+
+// bounded is a listener that turns away at once what is too many: it is told so
+// instead of waiting, and what is open goes on.
+type bounded struct {
+	net.Listener
+	free chan struct{}
+}
+
+func bound(listener net.Listener, most int) net.Listener {
+	return bounded{listener, make(chan struct{}, most)}
+}
+
+// Accept returns the next connection that may be open.
+func (b bounded) Accept() (net.Conn, error) {
+	for {
+		conn, err := b.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case b.free <- struct{}{}:
+			return &counted{conn, sync.OnceFunc(func() { <-b.free })}, nil
+		default:
+			_ = conn.Close()
+		}
+	}
+}
+
+// counted is a connection that counts until it is closed.
+type counted struct {
+	net.Conn
+	leave func()
+}
+
+// Close closes the connection.
+func (c *counted) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}
+
+// ready says whether the process can do its work: the journal answers.
 func (p *Platform) ready(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyWithin)
-	defer cancel()
-	if err := p.Store.Ready(ctx); err != nil {
+	if _, err := p.Store.Now(r.Context()); err != nil {
 		http.Error(w, "the journal does not answer", http.StatusServiceUnavailable)
 		return
 	}
