@@ -34,8 +34,12 @@ type victim struct {
 const (
 	ready  = "READY"
 	lease  = 3 * time.Second
-	think  = 200 * time.Millisecond
 	steady = 1_000_000 // rounds: the runs are under way until they are killed
+
+	// thinkEach makes turns longer where there are more runs, so that most wait
+	// for the model when they are killed, as real ones do.
+	thinkEach = 2 * time.Millisecond
+	leastLook = 100 * time.Millisecond // between looks at all heads, which cost
 )
 
 // Child is the process that is killed: it starts runs, says when all of them
@@ -105,7 +109,7 @@ func killed(ctx context.Context, c Config, report *Report) error {
 }
 
 func (c Config) killedOn(ctx context.Context, dsn string, report *Report) (err error) {
-	v := victim{Runs: c.Killed, Think: think.Microseconds(), Lease: lease.Milliseconds()}
+	v := victim{Runs: c.Killed, Think: (time.Duration(c.Killed) * thinkEach).Microseconds(), Lease: lease.Milliseconds()}
 	h, err := build(ctx, c.Folder, dsn, v.config)
 	if err != nil {
 		return err
@@ -208,14 +212,14 @@ func (h *house) slay(ctx context.Context, v victim, db *sql.DB) error {
 		return errors.Join(fmt.Errorf("the child ended early: %s", said.String()), child.Process.Kill(), ignore(child.Wait()))
 	}
 	const turns = 12 // records: a run's beginning and a whole round
-	underWay := until(ctx, lookEvery, func() (bool, error) {
+	underWay := until(ctx, leastLook, func() (bool, error) {
 		at, _, err := versions(ctx, db)
 		for _, version := range at {
 			if version < turns {
 				return false, err
 			}
 		}
-		return len(at) == v.Runs, err
+		return len(at) >= v.Runs, err
 	})
 	return errors.Join(underWay, child.Process.Kill(), ignore(child.Wait()))
 }

@@ -259,20 +259,17 @@ func (o *benchOutput) of(command *cobra.Command, measure func() (*bench.Report, 
 		defer stop()
 	}
 	report, err := measure()
-	if err != nil {
+	if report == nil || err != nil && len(report.Figures) == 0 {
 		return err
 	}
-	write := report.Table
+	if err == nil && report.Violations > 0 {
+		err = fmt.Errorf("bench: the store has %d violations", report.Violations)
+	}
+	write := report.Table // also of what was measured before an error
 	if o.json {
 		write = report.JSON
 	}
-	if err := write(command.OutOrStdout()); err != nil {
-		return err
-	}
-	if report.Violations > 0 {
-		return fmt.Errorf("bench: the store has %d violations", report.Violations)
-	}
-	return nil
+	return errors.Join(write(command.OutOrStdout()), err)
 }
 
 // profileTo profiles until the returned function is called.

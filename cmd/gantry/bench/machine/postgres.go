@@ -20,8 +20,12 @@ type postgresSchema struct {
 	schema string
 }
 
-// maxConnections is how many connections the bare limit uses at most.
-const maxConnections = 64
+// The bare limit uses so many connections at most, and leaves so many of what
+// the server has to others.
+const (
+	maxConnections  = 64
+	spareConnection = 8
+)
 
 func newPostgres(ctx context.Context, dsn string) (*postgresSchema, error) {
 	u, err := url.Parse(dsn)
@@ -75,12 +79,19 @@ func (p *postgresSchema) Counters(ctx context.Context) (c Counters, err error) {
 	return c, nil
 }
 
-// Connect opens the schema with as many connections as are measured bare.
+// Connect opens the schema with as many connections as are measured bare: 64,
+// or fewer where the server has no more left.
 func (p *postgresSchema) Connect(bool) (*sql.DB, error) {
+	left := maxConnections + spareConnection
+	if err := p.admin.QueryRowContext(context.Background(),
+		"SELECT current_setting('max_connections')::int - count(*) FROM pg_stat_activity").Scan(&left); err != nil {
+		return nil, err
+	}
+	connections := max(1, min(maxConnections, left-spareConnection))
 	db, err := sql.Open("pgx", p.url)
 	if err == nil {
-		db.SetMaxOpenConns(maxConnections)
-		db.SetMaxIdleConns(maxConnections)
+		db.SetMaxOpenConns(connections)
+		db.SetMaxIdleConns(connections)
 	}
 	return db, err
 }
