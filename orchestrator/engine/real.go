@@ -2,16 +2,46 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/sourcegraph/conc"
 )
 
 // RealWorld blocks, runs goroutines and reads the machine's clock.
-type RealWorld struct{ tasks conc.WaitGroup }
+type RealWorld struct {
+	tasks conc.WaitGroup
+	clock onward
+}
 
-// NowMs returns the machine's time.
-func (*RealWorld) NowMs() int64 { return time.Now().UnixMilli() }
+// NowMs returns the machine's time. It never goes back: a clock that is set back
+// would let a worker put off the renewal of its leases.
+func (w *RealWorld) NowMs() int64 { return w.clock.ms(time.Now()) }
+
+// onward is a clock that goes at least as fast as time passes. What the machine's
+// clock jumps ahead it follows, since a machine that slept has lost its leases.
+type onward struct {
+	mu    sync.Mutex
+	began time.Time
+	ahead time.Duration // of what passed since it began
+}
+
+// ms takes the machine's clock, with its monotonic reading.
+func (o *onward) ms(now time.Time) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.began.IsZero() {
+		o.began = now
+	}
+	return o.at(now.Round(0), now.Sub(o.began))
+}
+
+// at takes the machine's clock, and what has passed since the clock began.
+func (o *onward) at(wall time.Time, passed time.Duration) int64 {
+	steady := o.began.Round(0).Add(passed)
+	o.ahead = max(o.ahead, wall.Sub(steady))
+	return steady.Add(o.ahead).UnixMilli()
+}
 
 // Await runs the operation.
 func (*RealWorld) Await(ctx context.Context, _ string, operation func(context.Context) error) error {

@@ -9,8 +9,8 @@ import (
 // side. The ordinary one is RealWorld; a simulation passes its own, so that the
 // same worker code runs under a scheduler with virtual time.
 type World interface {
-	// NowMs is the local clock, UTC ms. It never decides who owns a run; the
-	// database clock does.
+	// NowMs is the local clock, UTC ms. It never goes back, and never decides who
+	// owns a run; the database clock does.
 	NowMs() int64
 	// Await runs one operation that may block, at a named site.
 	Await(ctx context.Context, site string, operation func(context.Context) error) error
