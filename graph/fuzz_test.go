@@ -97,7 +97,7 @@ func FuzzToken(f *testing.F) {
 	_, _, err = verifier.Verify(good)
 	require.NoError(f, err)
 	f.Add(good)
-	for _, changed := range []string{other, good + "=", good + ".", " " + good, good[:len(good)-1], strings.ToLower(good), strings.Replace(good, ".", "..", 1), "..", ""} {
+	for _, changed := range []string{other, good + "\n", strings.Replace(good, ".", ".\r\n", 2), good + "=", good + ".", " " + good, good[:len(good)-1], strings.ToLower(good), strings.Replace(good, ".", "..", 1), "..", ""} {
 		f.Add(changed)
 	}
 	f.Fuzz(func(t *testing.T, token string) {
