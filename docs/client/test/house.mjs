@@ -13,10 +13,18 @@ const binary = process.env.GANTRY_BINARY ?? fileURLToPath(new URL('../build/gant
 const ledgerToken = 'a-token-of-the-ledger'
 export const allowedOrigin = 'https://app.example.org'
 
+// A test that takes too long is ended from outside; what it started goes too.
+const children = new Set()
+process.once('SIGTERM', () => {
+  for (const child of children) child.kill('SIGKILL')
+  process.exit(1)
+})
+
 /** Starts a process, with nothing of this one's environment, and resolves with what `ready` finds in one of its lines. */
 function start(args, env, ready) {
   const child = spawn(binary, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
-  const exited = new Promise((resolve) => child.once('exit', resolve))
+  children.add(child)
+  const exited = new Promise((resolve) => child.once('exit', () => (children.delete(child), resolve())))
   const said = []
   const found = new Promise((resolve, reject) => {
     for (const stream of [child.stdout, child.stderr]) {
