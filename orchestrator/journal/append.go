@@ -1,18 +1,16 @@
 package journal
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 
 	"gantry.dev/orchestrator/engine"
-	"gantry.dev/orchestrator/run"
 )
 
 // Batches are bounded in rows and in bytes.
@@ -168,223 +166,85 @@ func (s *Store) tell(committed []Committed) {
 	}
 }
 
-func (s *Store) transact(ctx context.Context, batch []*item) (answers []error, committed []Committed, err error) {
-	n := s.n
-	err = s.write.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, outer bun.Tx) error {
-		tx := hotTx{outer.Tx, s.hot}
-		nowMs, err := s.now(ctx, tx)
-		if err != nil {
-			return err
-		}
-		shared := &shared{keys: fresh{}, gates: map[string]string{}}
-		for _, it := range batch {
-			w := writing{store: s, tx: tx, nowMs: nowMs, write: &it.write, shared: shared}
-			refusal, err := w.admit(ctx)
-			if err != nil {
-				return err
-			}
-			answers = append(answers, refusal)
-			if refusal != nil {
-				continue
-			}
-			if n, err = w.record(ctx, n); err != nil {
-				return err
-			}
-			committed = append(committed, Committed{Writer: s.id, N: n, Outside: it.write.Epoch == 0, Head: it.write.Head,
-				Records: it.write.Records, Entries: it.write.Entries, Inbox: it.write.Inbox})
-		}
-		return shared.flush(ctx, tx)
-	})
-	s.hot.prepare(ctx, s.write.DB)
+// transact admits and writes a batch in one transaction.
+func (s *Store) transact(ctx context.Context, items []*item) (answers []error, committed []Committed, err error) {
+	b := s.newBatch(items)
+	if s.postgres && s.config.Between == nil {
+		answers, err = s.pipelined(ctx, b)
+	} else {
+		answers, err = s.stepped(ctx, b)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	s.n = n
-	return answers, committed, nil
+	s.n = b.n
+	s.sawClock(b.facts.nowMs)
+	return answers, b.committed, nil
 }
 
-// writing is one write inside the transaction of its batch.
-type writing struct {
-	store *Store
-	tx    hotTx
-	nowMs int64
-	write *engine.Write
-	*shared
-}
-
-// shared is what the writes of one transaction have in common: what they read
-// already, and the rows that nothing in the transaction reads again.
-type shared struct {
-	keys     fresh
-	gates    map[string]string // under a lock until the end
-	records  [][]any
-	payloads [][]any
-}
-
-// admit checks everything that the write depends on before any row of it is
-// written. A refusal is the write's own; an error is the database's.
-func (w *writing) admit(ctx context.Context) (refusal, err error) {
-	for _, check := range []func(context.Context) (error, error){w.receipt, w.head, w.guards, w.budgets, w.conversations} {
-		if refusal, err = check(ctx); refusal != nil || err != nil {
-			return refusal, err
+// stepped sends one statement after the other.
+func (s *Store) stepped(ctx context.Context, b *batch) (answers []error, err error) {
+	err = s.write.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, tx bun.Tx) error {
+		session := steps{tx: tx.Tx, postgres: s.postgres, prepared: s.prepared}
+		if err := session.send(ctx, b.reads()); err != nil {
+			return err
 		}
-	}
-	return nil, nil
-}
-
-func (w *writing) receipt(ctx context.Context) (error, error) {
-	r := w.write.Receipt
-	if r == nil {
-		return nil, nil
-	}
-	var found int
-	err := w.tx.QueryRowContext(ctx, "SELECT count(*) FROM receipts WHERE organisation = ? AND caller = ? AND command = ?",
-		r.Organisation, r.Caller, r.Command).Scan(&found)
-	if err == nil && found > 0 {
-		return engine.ErrReplayed, nil
-	}
-	return nil, err
-}
-
-func (w *writing) forUpdate() string {
-	if w.store.postgres {
-		return " FOR UPDATE"
-	}
-	return ""
-}
-
-func (w *writing) head(ctx context.Context) (error, error) {
-	var head run.Head
-	err := w.tx.QueryRowContext(ctx, "SELECT version, epoch, owner, lease_until, started_ms, ended_ms FROM heads WHERE run = ?"+w.forUpdate(), w.write.Head.Run).
-		Scan(&head.Version, &head.Epoch, &head.Owner, &head.LeaseUntil, &head.StartedMs, &head.EndedMs)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-		if w.write.From != 0 {
-			return run.ErrConflict, nil
+		var writes []statement
+		if answers, writes, err = b.settle(); err != nil {
+			return err
 		}
-	}
+		return session.send(ctx, writes)
+	})
+	s.prepared.ready(ctx, s.write.DB)
+	return answers, err
+}
+
+// pipelined sends all reads in one round trip and all writes with the commit in
+// another.
+func (s *Store) pipelined(ctx context.Context, b *batch) (answers []error, err error) {
+	conn, err := s.write.DB.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	h := &w.write.Head
-	h.Epoch, h.Owner, h.LeaseUntil, h.StartedMs, h.EndedMs = head.Epoch, head.Owner, head.LeaseUntil, head.StartedMs, head.EndedMs
-	return run.Admit(head, w.write.From, w.write.Epoch), nil
+	defer func() { _ = conn.Close() }() // goes back to the pool
+	return answers, conn.Raw(func(raw any) error {
+		driven, is := raw.(*stdlib.Conn)
+		if !is {
+			return fmt.Errorf("the driver's connection is a %T", raw)
+		}
+		session := &pipeline{conn: driven.Conn()}
+		err := session.send(ctx, b.reads())
+		var writes []statement
+		if err == nil {
+			answers, writes, err = b.settle()
+		}
+		if err == nil {
+			session.commit = true
+			err = session.send(ctx, writes)
+		}
+		if err != nil {
+			if _, rollback := session.conn.Exec(ctx, "ROLLBACK"); rollback != nil {
+				_ = session.conn.Close(ctx) // the pool drops what is closed
+			}
+		}
+		return err
+	})
 }
 
-// guards checks the gates under a lock that a change of the same gate waits
-// for. SQLite has one writer and needs none.
-func (w *writing) guards(ctx context.Context) (error, error) {
-	for _, change := range w.write.Gates {
-		if err := w.store.lockGate(ctx, w.tx, "pg_advisory_xact_lock", change.Gate); err != nil {
-			return nil, err
-		}
-	}
-	for _, guard := range w.write.Guards {
-		if guard.BeforeMs != 0 && w.nowMs >= guard.BeforeMs {
-			return run.ErrGuard, nil
-		}
-		if guard.Gate == "" {
+// settle admits the writes one after the other and gives what is to be sent of
+// those that are accepted.
+func (b *batch) settle() (answers []error, writes []statement, err error) {
+	for _, write := range b.writes {
+		refusal := b.admit(write)
+		answers = append(answers, refusal)
+		if refusal != nil {
 			continue
 		}
-		value, err := w.gate(ctx, guard.Gate)
-		if err != nil {
-			return nil, err
-		}
-		if value != guard.Value {
-			return run.ErrGuard, nil
+		b.admitted = append(b.admitted, write)
+		if err := b.record(write); err != nil {
+			return nil, nil, err
 		}
 	}
-	return nil, nil
-}
-
-// gate reads a gate under a shared lock, once in the transaction.
-func (w *writing) gate(ctx context.Context, name string) (string, error) {
-	if value, known := w.gates[name]; known {
-		return value, nil
-	}
-	if err := w.store.lockGate(ctx, w.tx, "pg_advisory_xact_lock_shared", name); err != nil {
-		return "", err
-	}
-	value, err := gate(ctx, w.tx, name)
-	if err == nil {
-		w.gates[name] = value
-	}
-	return value, err
-}
-
-// lockGate holds a gate's name until the end of the transaction. SQLite has one
-// writer and needs no lock.
-func (s *Store) lockGate(ctx context.Context, db querier, function, name string) error {
-	if !s.postgres {
-		return nil
-	}
-	_, err := db.ExecContext(ctx, "SELECT "+function+"(hashtextextended(?, 0))", name)
-	return err
-}
-
-func (w *writing) budgets(ctx context.Context) (error, error) {
-	nodes := map[string]run.Budget{}
-	for _, move := range sortedMoves(w.write.Budget) {
-		b, known := nodes[move.Node]
-		if !known {
-			var err error
-			b, err = w.budgetNode(ctx, move.Node)
-			if errors.Is(err, sql.ErrNoRows) {
-				return run.ErrBudget, nil
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		if !fits(b, move.Reserve) {
-			return run.ErrBudget, nil
-		}
-		b.Reserved, b.Settled, b.Unknown = b.Reserved.Plus(move.Reserve), b.Settled.Plus(move.Settle), b.Unknown.Plus(move.Unknown)
-		nodes[move.Node] = b
-	}
-	return nil, nil
-}
-
-// budgetNode reads and locks a node. One period of a node begins with its limit.
-func (w *writing) budgetNode(ctx context.Context, name string) (run.Budget, error) {
-	b, err := budget(ctx, w.tx, name, w.forUpdate())
-	node, isPeriod := run.NodeOfPeriod(name)
-	if !isPeriod || !errors.Is(err, sql.ErrNoRows) {
-		return b, err
-	}
-	if _, err := w.tx.ExecContext(ctx, `INSERT INTO budgets (node, limit_money, limit_tokens)
-		SELECT ?, limit_money, limit_tokens FROM budgets WHERE node = ? ON CONFLICT (node) DO NOTHING`, name, node); err != nil {
-		return b, err
-	}
-	return budget(ctx, w.tx, name, w.forUpdate())
-}
-
-// fits holds each part that grows against the limit: a release or a settlement
-// is never refused.
-func fits(b run.Budget, reserve run.Amount) bool {
-	after := b.Committed().Plus(reserve)
-	return (reserve.MicroUSD <= 0 || after.MicroUSD <= b.Limit.MicroUSD) && (reserve.Tokens <= 0 || after.Tokens <= b.Limit.Tokens)
-}
-
-// sortedMoves orders by node, so that no two processes lock the same nodes in
-// opposite orders; the moves of one node stay in theirs.
-func sortedMoves(moves []run.BudgetMove) []run.BudgetMove {
-	sorted := slices.Clone(moves)
-	slices.SortStableFunc(sorted, func(a, b run.BudgetMove) int { return cmp.Compare(a.Node, b.Node) })
-	return sorted
-}
-
-// conversations refuses entries to a conversation that the organisation does
-// not have.
-func (w *writing) conversations(ctx context.Context) (error, error) {
-	for _, e := range w.write.Entries {
-		var found int
-		if err := w.tx.QueryRowContext(ctx, "SELECT count(*) FROM conversations WHERE id = ? AND organisation = ?", e.Conversation, e.Organisation).Scan(&found); err != nil {
-			return nil, err
-		}
-		if found == 0 {
-			return fmt.Errorf("conversation: %w", engine.ErrNotFound), nil
-		}
-	}
-	return nil, nil
+	writes, err = b.statements()
+	return answers, writes, err
 }

@@ -10,7 +10,7 @@ import (
 
 // Claim takes runs that are due, each under a new epoch.
 func (s *Store) Claim(ctx context.Context, worker string, limit int, ttlMs int64) ([]engine.Lease, error) {
-	nowMs, err := s.Now(ctx)
+	nowMs, err := s.now(ctx, s.read)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s *Store) Claim(ctx context.Context, worker string, limit int, ttlMs int64
 
 // Renew prolongs the leases that still hold.
 func (s *Store) Renew(ctx context.Context, worker string, leases []engine.Lease, ttlMs int64) ([]engine.Lease, error) {
-	nowMs, err := s.Now(ctx)
+	nowMs, err := s.now(ctx, s.read)
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,13 @@ package journal
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // querier is what reading and writing need of a database or a transaction.
@@ -13,81 +18,238 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// statements are the writer's, by their text. The query builder would format
-// arguments into every statement, which costs a batch more than all the rest.
-// Only the writer's goroutine uses them.
-type statements struct {
-	postgres bool
-	known    map[string]*statement
-	fresh    []*statement
-}
-
+// statement is one step of a batch's transaction, with ? for its arguments.
 type statement struct {
-	text     string
-	prepared *sql.Stmt // SQLite only: the driver of PostgreSQL keeps its own
+	text string
+	args []any
+	scan func(scanner) error // takes each row; nil where none comes
 }
 
-func (s *statements) get(query string) *statement {
-	one, known := s.known[query]
-	if known {
-		return one
-	}
-	one = &statement{text: query}
-	if s.postgres {
-		one.text = numbered(query)
-	} else {
-		s.fresh = append(s.fresh, one)
-	}
-	s.known[query] = one
-	return one
+// session sends the statements of one batch, in order, inside its transaction.
+type session interface {
+	send(ctx context.Context, list []statement) error
 }
 
-// prepare readies what the last transaction met first. It runs between
+// prepared are the writer's statements on SQLite, by their text; on PostgreSQL
+// its driver keeps them. The query builder would format arguments into every
+// statement, which costs a batch more than all the rest. Only the writer's
+// goroutine uses them.
+type prepared struct {
+	known map[string]*sql.Stmt
+	fresh []string
+}
+
+// ready prepares what the last transaction met first. It runs between
 // transactions: inside one, SQLite's only connection for writing is taken.
-func (s *statements) prepare(ctx context.Context, db *sql.DB) {
-	for _, one := range s.fresh {
-		if prepared, err := db.PrepareContext(ctx, one.text); err == nil {
-			one.prepared = prepared // without it the text is sent as it is
+func (p *prepared) ready(ctx context.Context, db *sql.DB) {
+	for _, text := range p.fresh {
+		if statement, err := db.PrepareContext(ctx, text); err == nil {
+			p.known[text] = statement // without it the text is sent as it is
 		}
 	}
-	s.fresh = nil
+	p.fresh = nil
+}
+
+// steps sends statements one by one.
+type steps struct {
+	tx       *sql.Tx
+	postgres bool
+	prepared *prepared
+}
+
+func (s steps) send(ctx context.Context, list []statement) error {
+	for _, one := range list {
+		if err := s.one(ctx, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s steps) one(ctx context.Context, one statement) error {
+	if one.scan == nil {
+		_, err := s.exec(ctx, one)
+		return err
+	}
+	rows, err := s.query(ctx, one)
+	if err != nil {
+		return err
+	}
+	_, err = collect(rows, func(row scanner) (struct{}, error) { return struct{}{}, one.scan(row) })
+	return err
+}
+
+func (s steps) exec(ctx context.Context, one statement) (sql.Result, error) {
+	if s.postgres {
+		return s.tx.ExecContext(ctx, numbered(one.text), one.args...)
+	}
+	if known := s.find(one.text); known != nil {
+		return s.tx.StmtContext(ctx, known).ExecContext(ctx, one.args...) //nolint:sqlclosecheck // ends with the transaction
+	}
+	return s.tx.ExecContext(ctx, one.text, one.args...)
+}
+
+func (s steps) query(ctx context.Context, one statement) (*sql.Rows, error) {
+	if s.postgres {
+		return s.tx.QueryContext(ctx, numbered(one.text), one.args...)
+	}
+	if known := s.find(one.text); known != nil {
+		return s.tx.StmtContext(ctx, known).QueryContext(ctx, one.args...) //nolint:sqlclosecheck // ends with the transaction
+	}
+	return s.tx.QueryContext(ctx, one.text, one.args...)
+}
+
+func (s steps) find(text string) *sql.Stmt {
+	known, met := s.prepared.known[text]
+	if !met {
+		s.prepared.known[text] = nil
+		s.prepared.fresh = append(s.prepared.fresh, text)
+	}
+	return known
+}
+
+// pipeline sends statements to PostgreSQL in one round trip.
+type pipeline struct {
+	conn   *pgx.Conn
+	begun  bool
+	commit bool // with the next statements
+}
+
+func (p *pipeline) send(ctx context.Context, list []statement) error {
+	var batch pgx.Batch
+	if !p.begun {
+		batch.Queue("BEGIN")
+	}
+	for _, one := range list {
+		batch.Queue(numbered(one.text), one.args...)
+	}
+	if p.commit {
+		batch.Queue("COMMIT")
+	}
+	results := p.conn.SendBatch(ctx, &batch)
+	err := p.receive(results, list)
+	if closed := results.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+func (p *pipeline) receive(results pgx.BatchResults, list []statement) error {
+	if !p.begun {
+		if _, err := results.Exec(); err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+		p.begun = true
+	}
+	for _, one := range list {
+		if one.scan == nil {
+			if _, err := results.Exec(); err != nil {
+				return err
+			}
+			continue
+		}
+		rows, err := results.Query()
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			if err := one.scan(rows); err != nil {
+				rows.Close()
+				return err
+			}
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+	}
+	if !p.commit {
+		return nil
+	}
+	tag, err := results.Exec()
+	if err == nil && tag.String() != "COMMIT" {
+		return errors.New("the transaction was rolled back")
+	}
+	return err
 }
 
 // numbered writes each ? as PostgreSQL wants it.
 func numbered(query string) string {
 	var b strings.Builder
 	n := 0
-	for _, r := range query {
-		if r != '?' {
-			b.WriteRune(r)
-			continue
+	for {
+		before, after, found := strings.Cut(query, "?")
+		b.WriteString(before)
+		if !found {
+			return b.String()
 		}
 		n++
 		b.WriteString("$" + strconv.Itoa(n))
+		query = after
 	}
-	return b.String()
 }
 
-// hotTx is the transaction of a batch.
-type hotTx struct {
-	tx         *sql.Tx
-	statements *statements
+// find reads the rows of some keys of one column, and locks them in the order
+// of the keys where others may change them meanwhile.
+func (s *Store) find(columns, table, key, lock string, keys []string, scan func(scanner) error) []statement {
+	query := "SELECT " + columns + " FROM " + table + " WHERE " + key
+	if s.postgres && len(keys) > 0 {
+		return []statement{{query + " = ANY(?) ORDER BY " + key + lock, []any{keys}, scan}}
+	}
+	list := make([]statement, 0, len(keys))
+	for _, one := range keys {
+		list = append(list, statement{query + " = ?", []any{one}, scan})
+	}
+	return list
 }
 
-// ExecContext runs a statement with ? for its arguments.
-func (h hotTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	one := h.statements.get(query)
-	if one.prepared == nil {
-		return h.tx.ExecContext(ctx, one.text, args...)
+// insert puts rows into a table: on PostgreSQL in one statement, on SQLite in a
+// few sizes, so that few are prepared. Then says what becomes of a row whose
+// key is there.
+func (s *Store) insert(table, columns, then string, rows [][]any) []statement {
+	if len(rows) == 0 {
+		return nil
 	}
-	return h.tx.StmtContext(ctx, one.prepared).ExecContext(ctx, args...) //nolint:sqlclosecheck // ends with the transaction
+	into := "INSERT INTO " + table + " (" + columns + ") "
+	if s.postgres {
+		arrays, types := transposed(rows)
+		return []statement{{text: into + "SELECT * FROM unnest(" + types + ") " + then, args: arrays}}
+	}
+	var list []statement
+	for len(rows) > 0 {
+		size := 1
+		for _, several := range []int{64, 16, 4} {
+			if len(rows) >= several {
+				size = several
+				break
+			}
+		}
+		row := "(?" + strings.Repeat(", ?", len(rows[0])-1) + ")"
+		list = append(list, statement{text: into + "VALUES " + row + strings.Repeat(", "+row, size-1) + " " + then, args: slices.Concat(rows[:size]...)})
+		rows = rows[size:]
+	}
+	return list
 }
 
-// QueryRowContext runs a statement with ? for its arguments.
-func (h hotTx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	one := h.statements.get(query)
-	if one.prepared == nil {
-		return h.tx.QueryRowContext(ctx, one.text, args...)
+// transposed turns rows into one array for each column, and says their types.
+func transposed(rows [][]any) (arrays []any, types string) {
+	names := make([]string, len(rows[0]))
+	for column, value := range rows[0] {
+		switch value.(type) {
+		case string:
+			arrays, names[column] = append(arrays, columnOf[string](rows, column)), "?::text[]"
+		case int64:
+			arrays, names[column] = append(arrays, columnOf[int64](rows, column)), "?::bigint[]"
+		default:
+			arrays, names[column] = append(arrays, columnOf[[]byte](rows, column)), "?::bytea[]"
+		}
 	}
-	return h.tx.StmtContext(ctx, one.prepared).QueryRowContext(ctx, args...) //nolint:sqlclosecheck // ends with the transaction
+	return arrays, strings.Join(names, ", ")
+}
+
+func columnOf[T any](rows [][]any, column int) []T {
+	values := make([]T, len(rows))
+	for i, row := range rows {
+		values[i], _ = row[column].(T)
+	}
+	return values
 }

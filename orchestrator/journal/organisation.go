@@ -37,7 +37,7 @@ type Change struct {
 func (s *Store) ChangeOrganisation(ctx context.Context, change Change) error {
 	return s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
 		gateName := run.ConfigGate(change.Organisation)
-		if err := s.lockGate(ctx, tx, "pg_advisory_xact_lock", gateName); err != nil {
+		if err := s.lockGate(ctx, tx, gateName); err != nil {
 			return err
 		}
 		if err := remember(ctx, tx, change.Receipt); err != nil {
@@ -63,6 +63,15 @@ func (s *Store) ChangeOrganisation(ctx context.Context, change Change) error {
 		}
 		return setGate(ctx, tx, run.GateChange{Gate: gateName, Value: change.Digest})
 	})
+}
+
+// lockGate holds a gate's name until the end of the transaction.
+func (s *Store) lockGate(ctx context.Context, db querier, name string) error {
+	if !s.postgres {
+		return nil
+	}
+	_, err := db.ExecContext(ctx, "SELECT "+lockExclusive+"(hashtextextended(?, 0))", name)
+	return err
 }
 
 // remember keeps the answer to a command in the transaction of what it did.

@@ -14,7 +14,7 @@ import (
 
 // Inbox lists what waits for a person, the oldest first.
 func (s *Store) Inbox(ctx context.Context, person policy.Principal) ([]engine.InboxItem, error) {
-	rows, err := s.read.QueryContext(ctx, "SELECT id, organisation, run, kind, approvers, not_after_ms, since_ms FROM inbox WHERE organisation = ? ORDER BY since_ms, id",
+	rows, err := s.read.QueryContext(ctx, "SELECT "+itemColumns+" FROM inbox WHERE organisation = ? ORDER BY since_ms, id",
 		person.Organisation)
 	if err != nil {
 		return nil, err
@@ -24,6 +24,8 @@ func (s *Store) Inbox(ctx context.Context, person policy.Principal) ([]engine.In
 		return !slices.ContainsFunc(i.Approvers, func(a policy.Approver) bool { return a.Names(person) })
 	}), err
 }
+
+const itemColumns = "id, organisation, run, kind, approvers, not_after_ms, since_ms"
 
 func scanItem(row scanner) (engine.InboxItem, error) {
 	item := engine.InboxItem{Open: true}

@@ -3,156 +3,220 @@ package journal
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
-	"strings"
 
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/run"
 )
 
-// flush inserts the rows that were kept for the end, many in one statement.
-func (s *shared) flush(ctx context.Context, tx hotTx) error {
-	if err := insert(ctx, tx, "INSERT INTO journal (run, seq, kind, version, at_ms, body, prev, digest, writer, n) VALUES ", s.records); err != nil {
-		return err
-	}
-	return insert(ctx, tx, "INSERT INTO payloads (id, run, subject, text, sealed) VALUES ", s.payloads)
+// changes are what the admitted writes of a batch come to: what several of them
+// touch has its last value.
+type changes struct {
+	n                                                              uint64 // of the writer's last record
+	created, moved                                                 map[string]*run.Head
+	records, payloads, keys, receipts, budgets, gates, items, gone [][]any
+	entries, conversations                                         [][]any
+	inbox                                                          map[[2]string]engine.InboxItem
+	committed                                                      []Committed
 }
 
-// insert sends rows in a few sizes, so that few statements are prepared.
-func insert(ctx context.Context, tx hotTx, into string, rows [][]any) error {
-	for len(rows) > 0 {
-		size := 1
-		for _, several := range []int{64, 16, 4} {
-			if len(rows) >= several {
-				size = several
-				break
-			}
-		}
-		row := "(?" + strings.Repeat(", ?", len(rows[0])-1) + ")"
-		if _, err := tx.ExecContext(ctx, into+row+strings.Repeat(", "+row, size-1), slices.Concat(rows[:size]...)...); err != nil {
+func newChanges(n uint64) *changes {
+	return &changes{n: n, created: map[string]*run.Head{}, moved: map[string]*run.Head{}, inbox: map[[2]string]engine.InboxItem{}}
+}
+
+// record notes everything that an admitted write changes, in what is known of
+// the database too: the batch's next writes meet it.
+func (b *batch) record(write *engine.Write) error {
+	b.recordHead(write)
+	for _, r := range write.Records {
+		b.n++
+		b.records = append(b.records, []any{r.Run, number(r.Seq), string(r.Kind), int64(r.Version), r.AtMs, r.Body, r.Prev, r.Digest, b.store.id, number(b.n)})
+	}
+	if r := write.Receipt; r != nil {
+		b.facts.receipts[receiptOf(r)] = true
+		b.receipts = append(b.receipts, []any{r.Organisation, r.Caller, r.Command, r.Request, r.Run, r.Answer})
+	}
+	for _, change := range write.Gates {
+		b.facts.gates[change.Gate] = change.Value
+	}
+	for _, move := range write.Budget {
+		b.facts.nodes[move.Node] = moved(b.facts.nodes[move.Node], move)
+	}
+	for _, item := range write.Inbox {
+		b.inbox[[2]string{item.Organisation, item.ID}] = item
+	}
+	for _, p := range write.Payloads {
+		if err := b.recordPayload(p); err != nil {
 			return err
 		}
-		rows = rows[size:]
 	}
+	if err := b.recordEntries(write.Entries); err != nil {
+		return err
+	}
+	b.committed = append(b.committed, Committed{Writer: b.store.id, N: b.n, Outside: write.Epoch == 0, Head: write.Head,
+		Records: write.Records, Entries: write.Entries, Inbox: write.Inbox})
 	return nil
 }
 
-// record writes every row of the write and returns the writer's new number.
-func (w *writing) record(ctx context.Context, n uint64) (uint64, error) {
-	if err := w.writeHead(ctx); err != nil {
-		return n, err
+// number is a count as databases hold it.
+func number(n uint64) int64 { return int64(n) } //nolint:gosec // no run comes to 2^63 records
+
+func (b *batch) recordHead(write *engine.Write) {
+	h := &write.Head
+	if h.Status.Ended() && h.EndedMs == 0 {
+		h.EndedMs = b.facts.nowMs
 	}
-	for _, r := range w.write.Records {
-		n++
-		w.records = append(w.records, []any{r.Run, r.Seq, string(r.Kind), r.Version, r.AtMs, r.Body, r.Prev, r.Digest, w.store.id, n})
+	if write.From == 0 {
+		h.StartedMs = b.facts.nowMs
+		b.created[h.Run] = h
+	} else if _, alsoCreated := b.created[h.Run]; alsoCreated {
+		b.created[h.Run] = h
+	} else {
+		b.moved[h.Run] = h
 	}
-	for _, write := range []func(context.Context) error{w.writePayloads, w.writeReceipt, w.writeGates, w.writeBudgets, w.writeInbox, w.writeEntries} {
-		if err := write(ctx); err != nil {
-			return n, err
-		}
-	}
-	return n, nil
+	b.facts.heads[h.Run] = *h
 }
 
-func (w *writing) writeHead(ctx context.Context) error {
-	h := &w.write.Head
-	labels, err := json.Marshal(h.Labels)
+func (b *batch) recordPayload(p engine.Payload) error {
+	key, known := b.facts.keys[p.Text.Subject]
+	if !known {
+		var wrapped []byte
+		var err error
+		if key, wrapped, err = b.store.vault.make(p.Text.Subject); err != nil {
+			return err
+		}
+		b.facts.keys[p.Text.Subject] = key
+		b.keys = append(b.keys, []any{p.Text.Subject, wrapped})
+	}
+	sealed, err := seal(key, p)
 	if err != nil {
 		return err
 	}
-	if h.Status.Ended() && h.EndedMs == 0 {
-		h.EndedMs = w.nowMs
-	}
-	if w.write.From == 0 {
-		h.StartedMs = w.nowMs
-		_, err = w.tx.ExecContext(ctx, `INSERT INTO heads (run, version, digest, status, due_ms, organisation, root, parent, conversation, subject, agent, department, labels, started_ms, ended_ms)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, h.Run, h.Version, h.Digest, string(h.Status), h.DueMs, h.Organisation, h.Root, h.Parent,
-			h.Conversation, h.Subject, h.Agent, h.Department, string(labels), h.StartedMs, h.EndedMs)
-		return err
-	}
-	_, err = w.tx.ExecContext(ctx, "UPDATE heads SET version = ?, digest = ?, status = ?, due_ms = ?, labels = ?, ended_ms = ? WHERE run = ? AND version = ? AND epoch = ?",
-		h.Version, h.Digest, string(h.Status), h.DueMs, string(labels), h.EndedMs, h.Run, w.write.From, h.Epoch)
+	text, err := json.Marshal(p.Text)
+	b.payloads = append(b.payloads, []any{p.Text.ID, p.Run, p.Text.Subject, string(text), sealed})
 	return err
 }
 
-func (w *writing) writePayloads(ctx context.Context) error {
-	for _, p := range w.write.Payloads {
-		row, err := w.store.payloadRow(ctx, w.tx, w.keys, p)
+func (b *batch) recordEntries(entries []engine.Entry) error {
+	for i := range entries {
+		e := &entries[i]
+		thread := b.facts.conversations[e.Conversation]
+		thread.next++
+		b.facts.conversations[e.Conversation] = thread
+		e.Number = number64(thread.next)
+		text, err := json.Marshal(e.Text)
 		if err != nil {
 			return err
 		}
-		w.payloads = append(w.payloads, row)
+		b.entries = append(b.entries, []any{e.Conversation, thread.next, e.Kind, e.Run, e.Author, string(text), e.AtMs})
+		b.conversations = append(b.conversations, []any{thread.next, e.Conversation})
 	}
 	return nil
 }
 
-func (s *Store) payloadRow(ctx context.Context, db querier, met fresh, p engine.Payload) ([]any, error) {
-	sealed, err := s.vault.seal(ctx, db, met, p)
+func number64(n int64) uint64 { return uint64(n) } //nolint:gosec // counts from 1
+
+// statements are the changes as they are sent.
+func (b *batch) statements() ([]statement, error) {
+	s := b.store
+	created, err := headRows(b.created)
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(p.Text)
-	return []any{p.Text.ID, p.Run, p.Text.Subject, string(text), sealed}, err
-}
-
-func (s *Store) storePayload(ctx context.Context, db querier, p engine.Payload) error {
-	row, err := s.payloadRow(ctx, db, fresh{}, p)
+	moved, err := headRows(b.moved)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = db.ExecContext(ctx, "INSERT INTO payloads (id, run, subject, text, sealed) VALUES (?, ?, ?, ?, ?)", row...)
-	return err
-}
-
-func (w *writing) writeReceipt(ctx context.Context) error {
-	return remember(ctx, w.tx, w.write.Receipt)
-}
-
-func (w *writing) writeGates(ctx context.Context) error {
-	for _, change := range w.write.Gates {
-		if err := setGate(ctx, w.tx, change); err != nil {
-			return err
-		}
-		w.gates[change.Gate] = change.Value
+	if err := b.noteItems(); err != nil {
+		return nil, err
 	}
-	return nil
-}
-
-func (w *writing) writeBudgets(ctx context.Context) error {
-	for _, m := range w.write.Budget {
-		if _, err := w.tx.ExecContext(ctx, `UPDATE budgets SET reserved_money = reserved_money + ?, reserved_tokens = reserved_tokens + ?,
-			settled_money = settled_money + ?, settled_tokens = settled_tokens + ?, unknown_money = unknown_money + ?, unknown_tokens = unknown_tokens + ?
-			WHERE node = ?`, m.Reserve.MicroUSD, m.Reserve.Tokens, m.Settle.MicroUSD, m.Settle.Tokens, m.Unknown.MicroUSD, m.Unknown.Tokens, m.Node); err != nil {
-			return err
-		}
+	b.noteNodes()
+	const heads = "run, version, digest, status, due_ms, organisation, root, parent, conversation, subject, agent, department, labels, started_ms, ended_ms"
+	const amounts = "reserved_money = excluded.reserved_money, reserved_tokens = excluded.reserved_tokens, settled_money = excluded.settled_money, " +
+		"settled_tokens = excluded.settled_tokens, unknown_money = excluded.unknown_money, unknown_tokens = excluded.unknown_tokens"
+	list := slices.Concat(
+		s.insert("heads", heads, "", created),
+		s.insert("heads", heads, "ON CONFLICT (run) DO UPDATE SET version = excluded.version, digest = excluded.digest, status = excluded.status, "+
+			"due_ms = excluded.due_ms, labels = excluded.labels, ended_ms = excluded.ended_ms", moved),
+		s.insert("journal", "run, seq, kind, version, at_ms, body, prev, digest, writer, n", "", b.records),
+		s.insert("subject_keys", "subject, wrapped", "", b.keys),
+		s.insert("payloads", "id, run, subject, text, sealed", "", b.payloads),
+		s.insert("receipts", "organisation, caller, command, request, run, answer", "", b.receipts),
+		s.insert("gates", "name, value", "ON CONFLICT (name) DO UPDATE SET value = excluded.value", b.gates),
+		s.insert("budgets", budgetColumns, "ON CONFLICT (node) DO UPDATE SET "+amounts, b.budgets),
+		s.insert("inbox", itemColumns, "ON CONFLICT (organisation, id) DO UPDATE SET run = excluded.run, kind = excluded.kind, "+
+			"approvers = excluded.approvers, not_after_ms = excluded.not_after_ms, since_ms = excluded.since_ms", b.items),
+		s.insert("conversation_entries", "conversation, number, kind, run, author, text, at_ms", "", b.entries))
+	for _, row := range b.conversations {
+		list = append(list, statement{text: "UPDATE conversations SET next = ? WHERE id = ?", args: row})
 	}
-	return nil
+	for _, row := range b.gone {
+		list = append(list, statement{text: "DELETE FROM inbox WHERE organisation = ? AND id = ?", args: row})
+	}
+	return list, nil
 }
 
-func (w *writing) writeInbox(ctx context.Context) error {
-	for _, i := range w.write.Inbox {
-		if _, err := w.tx.ExecContext(ctx, "DELETE FROM inbox WHERE organisation = ? AND id = ?", i.Organisation, i.ID); err != nil {
-			return err
+func headRows(heads map[string]*run.Head) ([][]any, error) {
+	rows := make([][]any, 0, len(heads))
+	for _, id := range slices.Sorted(maps.Keys(heads)) {
+		h := heads[id]
+		labels, err := json.Marshal(h.Labels)
+		if err != nil {
+			return nil, err
 		}
+		rows = append(rows, []any{h.Run, number(h.Version), h.Digest, string(h.Status), h.DueMs, h.Organisation, h.Root, h.Parent,
+			h.Conversation, h.Subject, h.Agent, h.Department, string(labels), h.StartedMs, h.EndedMs})
+	}
+	return rows, nil
+}
+
+// noteItems sorts the inbox into what is open and what is gone.
+func (b *batch) noteItems() error {
+	for key, i := range b.inbox {
 		if !i.Open {
+			b.gone = append(b.gone, []any{key[0], key[1]})
 			continue
 		}
 		approvers, err := json.Marshal(i.Approvers)
 		if err != nil {
 			return err
 		}
-		if _, err := w.tx.ExecContext(ctx, "INSERT INTO inbox (id, organisation, run, kind, approvers, not_after_ms, since_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
-			i.ID, i.Organisation, i.Run, string(i.Kind), string(approvers), i.NotAfterMs, i.SinceMs); err != nil {
-			return err
-		}
+		b.items = append(b.items, []any{i.ID, i.Organisation, i.Run, string(i.Kind), string(approvers), i.NotAfterMs, i.SinceMs})
 	}
 	return nil
 }
 
-func (w *writing) writeEntries(ctx context.Context) error {
-	for i := range w.write.Entries {
-		if err := appendEntry(ctx, w.tx, &w.write.Entries[i]); err != nil {
-			return err
+// noteNodes takes up the nodes and gates that admitted writes moved.
+func (b *batch) noteNodes() {
+	nodes, gates := map[string]bool{}, map[string]bool{}
+	for _, c := range b.admitted {
+		for _, move := range c.Budget {
+			nodes[move.Node] = true
+		}
+		for _, change := range c.Gates {
+			gates[change.Gate] = true
 		}
 	}
-	return nil
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		n := b.facts.nodes[name]
+		b.budgets = append(b.budgets, []any{name, n.Limit.MicroUSD, n.Limit.Tokens, n.Reserved.MicroUSD, n.Reserved.Tokens,
+			n.Settled.MicroUSD, n.Settled.Tokens, n.Unknown.MicroUSD, n.Unknown.Tokens})
+	}
+	for _, name := range slices.Sorted(maps.Keys(gates)) {
+		b.gates = append(b.gates, []any{name, b.facts.gates[name]})
+	}
+}
+
+func (s *Store) storePayload(ctx context.Context, db querier, p engine.Payload) error {
+	sealed, err := s.vault.seal(ctx, db, fresh{}, p)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(p.Text)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "INSERT INTO payloads (id, run, subject, text, sealed) VALUES (?, ?, ?, ?, ?)", p.Text.ID, p.Run, p.Text.Subject, string(text), sealed)
+	return err
 }

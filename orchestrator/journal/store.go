@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -67,12 +68,13 @@ type Store struct {
 	lock     *os.File
 	id       string // of this writer
 	n        uint64 // records written; the writer goroutine's alone
-	hot      *statements
+	prepared *prepared
 	queue    chan *item
 	gate     sync.RWMutex // held for reading while a write enters the queue
 	closed   bool
 	tasks    conc.WaitGroup
 	vault    *vault
+	clock    atomic.Pointer[reading]
 }
 
 var (
@@ -103,7 +105,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err := s.enlist(ctx); err != nil {
 		return nil, errors.Join(err, s.closeDatabases())
 	}
-	s.hot = &statements{postgres: s.postgres, known: map[string]*statement{}}
+	s.prepared = &prepared{known: map[string]*sql.Stmt{}}
 	background := context.WithoutCancel(ctx) // a batch is never given up half way
 	s.tasks.Go(func() { s.writeLoop(background) })
 	return s, nil
@@ -274,8 +276,8 @@ func (s *Store) closeDatabases() error {
 	return errors.Join(faults...)
 }
 
-// Now returns the database clock, UTC ms.
-func (s *Store) Now(ctx context.Context) (int64, error) { return s.now(ctx, s.read) }
+// clockQuery reads PostgreSQL's clock, UTC ms.
+const clockQuery = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 // Ready asks the database something, so that it fails where no connection is
 // free before the context ends.
@@ -284,10 +286,43 @@ func (s *Store) Ready(ctx context.Context) error {
 	return s.read.QueryRowContext(ctx, "SELECT count(*) FROM writers").Scan(&writers)
 }
 
+// clockAgeMs is how long a reading of the database clock is carried on by the
+// machine's monotonic one before it is read again.
+const clockAgeMs = 250
+
+// reading is the database clock as it was last read.
+type reading struct {
+	databaseMs int64
+	at         time.Time // monotonic; when the answer was there, so that what is carried on from it is never ahead
+}
+
+// Now returns the database clock, UTC ms. It may be behind by what an answer
+// of the database takes, never ahead.
+func (s *Store) Now(ctx context.Context) (int64, error) {
+	if s.config.Clock != nil {
+		return s.config.Clock(), nil
+	}
+	if last := s.clock.Load(); last != nil {
+		if age := time.Since(last.at).Milliseconds(); age < clockAgeMs {
+			return last.databaseMs + age, nil
+		}
+	}
+	nowMs, err := s.now(ctx, s.read)
+	if err == nil {
+		s.sawClock(nowMs)
+	}
+	return nowMs, err
+}
+
+func (s *Store) sawClock(databaseMs int64) {
+	s.clock.Store(&reading{databaseMs: databaseMs, at: time.Now()})
+}
+
+// now reads the database clock.
 func (s *Store) now(ctx context.Context, db querier) (nowMs int64, err error) {
 	if s.config.Clock != nil {
 		return s.config.Clock(), nil
 	}
-	err = db.QueryRowContext(ctx, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").Scan(&nowMs)
+	err = db.QueryRowContext(ctx, clockQuery).Scan(&nowMs)
 	return nowMs, err
 }

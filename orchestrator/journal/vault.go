@@ -51,29 +51,39 @@ func (v *vault) key(ctx context.Context, db querier, met fresh, subject string) 
 	if err := db.QueryRowContext(ctx, "SELECT wrapped FROM subject_keys WHERE subject = ?"+v.lock, subject).Scan(&wrapped); err != nil {
 		return nil, err
 	}
-	plain, err := v.master.Open(nil, nil, wrapped, []byte(subject))
-	if err != nil {
-		return nil, errors.New("a subject's key does not open under the master key")
-	}
-	key, err := newAEAD(plain)
+	key, err := v.unwrap(subject, wrapped)
 	if err == nil {
 		met[subject] = key
 	}
 	return key, err
 }
 
-// create makes a key inside the caller's transaction.
-func (v *vault) create(ctx context.Context, db querier, met fresh, subject string) (cipher.AEAD, error) {
+func (v *vault) unwrap(subject string, wrapped []byte) (cipher.AEAD, error) {
+	plain, err := v.master.Open(nil, nil, wrapped, []byte(subject))
+	if err != nil {
+		return nil, errors.New("a subject's key does not open under the master key")
+	}
+	return newAEAD(plain)
+}
+
+// make makes a key and what of it is stored.
+func (v *vault) make(subject string) (key cipher.AEAD, wrapped []byte, err error) {
 	plain := make([]byte, keySize)
 	if _, err := rand.Read(plain); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	wrapped := v.master.Seal(nil, nil, plain, []byte(subject)) //nolint:gosec // the AEAD makes its own random nonce
-	_, err := db.ExecContext(ctx, "INSERT INTO subject_keys (subject, wrapped) VALUES (?, ?)", subject, wrapped)
+	wrapped = v.master.Seal(nil, nil, plain, []byte(subject)) //nolint:gosec // the AEAD makes its own random nonce
+	key, err = newAEAD(plain)
+	return key, wrapped, err
+}
+
+// create makes a key inside the caller's transaction.
+func (v *vault) create(ctx context.Context, db querier, met fresh, subject string) (cipher.AEAD, error) {
+	key, wrapped, err := v.make(subject)
 	if err != nil {
 		return nil, err
 	}
-	key, err := newAEAD(plain)
+	_, err = db.ExecContext(ctx, "INSERT INTO subject_keys (subject, wrapped) VALUES (?, ?)", subject, wrapped)
 	if err == nil {
 		met[subject] = key
 	}
@@ -94,6 +104,10 @@ func (v *vault) seal(ctx context.Context, db querier, met fresh, p engine.Payloa
 	if err != nil {
 		return nil, err
 	}
+	return seal(key, p)
+}
+
+func seal(key cipher.AEAD, p engine.Payload) ([]byte, error) {
 	plain, err := json.Marshal(sealedForm{p.Salt, p.Bytes})
 	if err != nil {
 		return nil, err
