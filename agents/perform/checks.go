@@ -198,3 +198,13 @@ func (v *verification) reader(identity string) (policy.Principal, error) {
 	}
 	return principal, nil
 }
+
+// textIDs lists the texts of a run.
+func textIDs(s *run.State) []string {
+	texts := s.Texts()
+	ids := make([]string, len(texts))
+	for i, text := range texts {
+		ids[i] = text.ID
+	}
+	return ids
+}

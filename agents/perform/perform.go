@@ -77,7 +77,7 @@ func (p *Performer) Prepare(ctx context.Context, view engine.View, effect run.Ef
 	if err != nil {
 		return engine.Prepared{}, fmt.Errorf("configuration of the run: %w", err)
 	}
-	current, err := p.kits.Current(ctx, started.Organisation)
+	current, err := p.current(ctx, view, effect)
 	if err != nil {
 		return engine.Prepared{}, fmt.Errorf("configuration: %w", err)
 	}
@@ -99,6 +99,16 @@ func (p *Performer) Prepare(ctx context.Context, view engine.View, effect run.Ef
 		return j.verify(ctx, e)
 	}
 	return engine.Prepared{}, fmt.Errorf("no way to perform %T", effect)
+}
+
+// current is the configuration in force. An effect that begins with an intent
+// takes the one that the intent's write makes its condition; the others look.
+func (p *Performer) current(ctx context.Context, view engine.View, effect run.Effect) (*Kit, error) {
+	switch effect.(type) {
+	case run.TakeTurn, run.DispatchCall, run.RejudgeCall:
+		return p.kits.At(ctx, view.State.Started.Organisation, view.Rules.Revision())
+	}
+	return p.kits.Current(ctx, view.State.Started.Organisation)
 }
 
 // sealer seals after the state may have moved on: it holds copies only.

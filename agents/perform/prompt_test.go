@@ -95,6 +95,31 @@ func TestThePromptAsTheModelGetsIt(t *testing.T) {
 	})
 }
 
+// The owner of a run adds to its prompt turn by turn; whoever compiles the whole
+// gets the same.
+func TestAPromptThatGrewIsTheWholeOne(t *testing.T) {
+	inside(t, newOrganisation(talkative), func(t *testing.T, h *house) {
+		id := h.start("count")
+		h.work()
+		_, records, err := h.Load(t.Context(), id, 0)
+		require.NoError(t, err)
+		state, turns := &run.State{ID: id}, 0
+		for _, record := range records {
+			event, err := run.Decode(record)
+			require.NoError(t, err)
+			if began, is := event.(run.TurnStarted); is {
+				whole, err := perform.Compile(h.input(state))
+				require.NoError(t, err)
+				require.Equal(t, whole.Digest, began.Prompt)
+				require.Equal(t, whole.Messages, h.requests[turns].Messages)
+				turns++
+			}
+			require.NoError(t, run.Replay(state, []run.Record{record}))
+		}
+		require.Equal(t, 4, turns)
+	})
+}
+
 func TestTheSameInputGivesTheSameBytes(t *testing.T) {
 	inside(t, newOrganisation(talkative), func(t *testing.T, h *house) {
 		id := h.start("count")
@@ -241,7 +266,7 @@ func TestModelsAreTakenOnlyAsFarAsTheRunMay(t *testing.T) {
 		for _, row := range rows {
 			state := h.state(fresh)
 			state.Authority.Models, state.Marking.Labels = row.models, row.labels
-			prepared, err := perform.New(h, h.source, nil).Prepare(t.Context(), engine.View{State: state, Epoch: 1, Texts: h.texts}, run.TakeTurn{Turn: 1, Attempt: 1})
+			prepared, err := perform.New(h, h.source, nil).Prepare(t.Context(), engine.View{State: state, Epoch: 1, Texts: h.texts, Rules: h.admitted.Rules, Memory: new(any)}, run.TakeTurn{Turn: 1, Attempt: 1})
 			require.NoError(t, err)
 			require.Equal(t, row.choice, prepared.Command.(run.BeginTurn).Model, "%v", row)
 			if row.choice == "" {

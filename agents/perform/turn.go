@@ -25,12 +25,7 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	texts, err := j.view.Texts(ctx, textIDs(j.state)...)
-	if err != nil {
-		return engine.Prepared{}, err
-	}
-	persona, _ := j.kit.Organisation.Persona(revision.Persona)
-	prompt, err := Compile(Input{Revision: revision, Persona: persona, Tools: j.tools(revision), State: j.state, Texts: texts})
+	prompt, err := j.prompt(ctx, revision)
 	if err != nil {
 		return engine.Prepared{}, err
 	}
@@ -38,10 +33,33 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 	maxTokens := choice.MaxOutput
 	request := model.Request{Model: choice.Model, Messages: prompt.Messages, Tools: prompt.Tools, MaxTokens: maxTokens}
 	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: choice.Name, Why: why, Prompt: prompt.Digest,
-		Reserve: worstCase(choice, request), Steers: prompt.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs}
+		Reserve: worstCase(choice, prompt.Bytes, maxTokens), Steers: prompt.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs}
 	t := &turnTaking{job: j, effect: effect, choice: choice, request: request, sealer: j.sealer(),
 		marking: j.state.Marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), names: j.names(revision)}
 	return engine.Prepared{Command: begin, Perform: t.take}, nil
+}
+
+// prompt is the run's prompt with what came since the last turn. It grows in
+// the memory that the run's owner keeps, so that a turn costs what is new.
+func (j *job) prompt(ctx context.Context, revision agents.Revision) (Prompt, error) {
+	c, kept := (*j.view.Memory).(*compiler)
+	if !kept {
+		c = &compiler{}
+	}
+	texts, err := j.view.Texts(ctx, c.needs(j.state)...)
+	if err != nil {
+		return Prompt{}, err
+	}
+	persona, _ := j.kit.Organisation.Persona(revision.Persona)
+	in := Input{Revision: revision, Persona: persona, State: j.state, Texts: texts}
+	if !kept {
+		in.Tools = j.tools(revision)
+	}
+	if err := c.extend(in); err != nil {
+		return Prompt{}, err
+	}
+	*j.view.Memory = c
+	return c.finish(in)
 }
 
 // tools are the definitions that the run may see, by name.
@@ -97,9 +115,8 @@ func (j *job) mayRead(name string) bool {
 }
 
 // worstCase is what a request may cost at most: a token has at least one byte.
-func worstCase(m agents.Model, request model.Request) run.Amount {
-	prompt := model.PromptBytes(request)
-	return run.Amount{Tokens: prompt + request.MaxTokens, MicroUSD: prices(m).WorstCase(prompt, request.MaxTokens)}
+func worstCase(m agents.Model, promptBytes, maxTokens int64) run.Amount {
+	return run.Amount{Tokens: promptBytes + maxTokens, MicroUSD: prices(m).WorstCase(promptBytes, maxTokens)}
 }
 
 func cost(m agents.Model, u model.Usage) run.Amount {

@@ -17,6 +17,7 @@ type actor struct {
 	organisation string // known once the run was read
 	rules        run.Rules
 	texts        map[string]Payload
+	memory       any // the performer's
 	reports      []report
 	flying       map[string]flight // effects in flight by key
 	unready      error             // why an effect could not be prepared in the last step
@@ -147,7 +148,7 @@ func (a *actor) now(ctx context.Context) (nowMs int64, err error) {
 // dropped is folded from the beginning.
 func (a *actor) reload(ctx context.Context) error {
 	if a.state == nil {
-		a.state = &run.State{ID: a.lease.Run}
+		a.state, a.memory = &run.State{ID: a.lease.Run}, nil
 	}
 	var head run.Head
 	var records []run.Record

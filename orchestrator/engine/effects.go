@@ -53,7 +53,7 @@ func (a *actor) decideEffects(ctx context.Context, d *draft) ([]beginning, error
 }
 
 func (a *actor) decideEffect(ctx context.Context, d *draft, effect run.Effect) (*beginning, bool, error) {
-	view := View{State: a.state, NowMs: d.nowMs, Epoch: a.lease.Epoch, Texts: a.open}
+	view := View{State: a.state, NowMs: d.nowMs, Epoch: a.lease.Epoch, Texts: a.open, Rules: a.rules, Memory: &a.memory}
 	prepared, err := a.config.Performer.Prepare(ctx, view, effect)
 	if errors.Is(err, ErrHopeless) {
 		a.config.Log.Error("run parked", "run", a.lease.Run, "effect", effect.Key(), "error", err)

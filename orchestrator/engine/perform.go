@@ -13,6 +13,11 @@ type View struct {
 	NowMs int64      // database clock
 	Epoch uint64
 	Texts Texts
+	// Rules are those that the intent's write makes its condition.
+	Rules run.Rules
+	// Memory is the performer's own: what it keeps of the run from one effect
+	// to the next. It begins nil and is dropped with the state.
+	Memory *any
 }
 
 // Texts opens texts of the run by id; an erased one is absent.

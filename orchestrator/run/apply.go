@@ -179,6 +179,9 @@ func (s *State) raise(e LimitRaised) {
 
 func (s *State) foldVerified(e Verified) {
 	s.LastChecks = &e
+	if turn := s.LastTurn(); turn != nil {
+		turn.Checks = &e
+	}
 	s.Checked++
 	for _, check := range e.Checks {
 		if check.Verdict == CheckFailed {

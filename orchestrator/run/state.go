@@ -77,6 +77,7 @@ type Turn struct {
 	Retryable bool
 	Cause     string // of the last failed attempt
 	Answer    *TurnAnswered
+	Checks    *Verified // of its answer, the last ones
 	FirstCall int // ordinal of its first call, 0 for none
 	LastCall  int
 }
