@@ -117,7 +117,7 @@ const mostPerWait = 60
 func (h statementHouse) every(faults ...statementFault) {
 	h.t.Helper()
 	statements, _ := h.through(statementFault{name: "none"}, 0)
-	require.Greater(h.t, statements, 200)
+	require.Greater(h.t, statements, 150)
 	cases := 0
 	for _, fault := range faults {
 		for n := 1; n <= statements; n++ {
