@@ -54,8 +54,14 @@ type house struct {
 }
 
 func newHouse(t *testing.T) *house {
-	h := &house{t: t, path: filepath.Join(t.TempDir(), "gantry.db"), folder: filepath.Join(t.TempDir(), "heads"), nowMs: startMs}
-	h.dsn = "sqlite:" + h.path
+	path := filepath.Join(t.TempDir(), "gantry.db")
+	h := newHouseOn(t, "sqlite:"+path)
+	h.path = path
+	return h
+}
+
+func newHouseOn(t *testing.T, dsn string) *house {
+	h := &house{t: t, dsn: dsn, folder: filepath.Join(t.TempDir(), "heads"), nowMs: startMs}
 	h.newKey()
 	h.open()
 	for _, organisation := range []string{"north", "south"} {

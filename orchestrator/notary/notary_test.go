@@ -205,6 +205,15 @@ func TestFault_N1_AnOldBackupInPlaceIsNamedAndNotSignedOn(t *testing.T) {
 	require.ErrorAs(t, h.notary.Sign(t.Context()), &fault)
 	require.Equal(t, notary.DatabaseBehind, fault.Code)
 	require.Equal(t, before, h.lines("north"))
+
+	require.NoError(t, h.notary.Close())
+	h.folder = filepath.Join(t.TempDir(), "heads") // somebody has looked, and gives an empty one
+	h.notary = h.newNotary(h.folder)
+	h.sign()
+	report, found := h.check()
+	require.Empty(t, found)
+	require.EqualValues(t, 2, report.Heads)
+	require.EqualValues(t, 4, report.Records)
 }
 
 // The texts of a person are gone; records and heads hold commitments only.
@@ -300,8 +309,9 @@ func TestFault_N4_ACompromisedKeySignsNothingThatIsBelieved(t *testing.T) {
 
 // Several processes sign for one database, each into its own folder: one
 // extends the series, and every folder has the whole of it.
-func TestFoldersOfSeveralProcessesHoldOneSeries(t *testing.T) {
-	h := newHouse(t)
+func TestFoldersOfSeveralProcessesHoldOneSeries(t *testing.T) { severalFolders(t, newHouse(t)) }
+
+func severalFolders(t *testing.T, h *house) {
 	elsewhere := filepath.Join(t.TempDir(), "heads")
 	second := h.newNotary(elsewhere)
 	for range 3 {
@@ -338,8 +348,9 @@ func (l late) KeepHeads(ctx context.Context, heads []journal.SignedHead, reached
 	return l.Store.KeepHeads(ctx, heads, reached)
 }
 
-func TestWhoSignsSecondSignsNothing(t *testing.T) {
-	h := newHouse(t)
+func TestWhoSignsSecondSignsNothing(t *testing.T) { secondSigner(t, newHouse(t)) }
+
+func secondSigner(t *testing.T, h *house) {
 	signer, err := notary.NewSigner(h.secret, h.ring)
 	require.NoError(t, err)
 	folder := filepath.Join(t.TempDir(), "heads")
