@@ -40,6 +40,7 @@ type bench struct {
 	engine *engine.Engine
 	source *counting
 	limits run.Limits
+	runs   int // that a worker advances side by side; 0: as many as it does by itself
 
 	mu       sync.Mutex
 	scripts  map[string][][]string // tools that a run's model proposes, by turn
@@ -239,7 +240,7 @@ func (b *bench) work(name string) *station {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	s := &station{world: world, done: make(chan struct{})}
 	s.worker = engine.NewWorker(engine.WorkerConfig{Name: name, Journal: b, Claims: b, Rules: b.sourceOfRules, Performer: performer{b},
-		World: world, Log: slog.New(slog.DiscardHandler), LeaseMs: leaseMs, PollMs: pollMs})
+		World: world, Log: slog.New(slog.DiscardHandler), LeaseMs: leaseMs, PollMs: pollMs, Runs: b.runs})
 	world.Go(func() {
 		defer close(s.done)
 		_ = s.worker.Work(ctx) // always nil

@@ -40,6 +40,7 @@ type crash struct {
 	Lie              string // "COMMIT#N", which stands and is said to have failed
 	LieDies          bool   // and dies at the next point
 	Hold             bool   // the effect waits until the lease was renewed
+	Stop             bool   // the process stops before its effect until it is let go on
 }
 
 // word is what a child says at its end.
@@ -117,6 +118,9 @@ func (d *dying) site(name string) {
 	if name == "effect begins" && d.Hold {
 		<-d.renewed
 	}
+	if name == "effect begins" && d.Stop {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	}
 }
 
 // again does what a caller does who was told of a failure: the same once more.
@@ -162,7 +166,7 @@ func crashChild(ctx context.Context) error {
 const crashLease = 2 * time.Second
 
 func (d *dying) config() wire.Config {
-	return wire.Config{Folder: d.Folder, Database: d.Database, Work: true, Dev: true, Lease: crashLease, Poll: 20 * time.Millisecond,
+	return wire.Config{Folder: d.Folder, Database: d.Database, Work: true, Dev: true, Lease: crashLease, Poll: 20 * time.Millisecond, Runs: manyRuns,
 		Secrets: map[string]string{"ledger": d.Token}, Site: d.site, Between: d.watch.between}
 }
 
@@ -171,6 +175,9 @@ func (d *dying) live(ctx context.Context, p *wire.Platform, o agents.Organisatio
 		return err
 	}
 	life := &life{dying: d, platform: p, organisation: o}
+	if d.Way == wayMany {
+		return life.many(ctx)
+	}
 	id, err := life.start(ctx)
 	if err != nil {
 		return err
@@ -195,6 +202,41 @@ type life struct {
 func (l *life) person(id string) (policy.Principal, run.Identity) {
 	person, _ := l.organisation.Principal(id)
 	return person, run.Identity{Principal: id}
+}
+
+// manyRuns are how many runs the way of that name has.
+const manyRuns = 100
+
+// many takes many runs to their ends.
+func (l *life) many(ctx context.Context) error {
+	ids, err := l.startMany(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l.run = range ids {
+		if err := l.finish(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startMany starts many runs, or finds them.
+func (l *life) startMany(ctx context.Context) ([]string, error) {
+	person, by := l.person(asker)
+	ids := make([]string, manyRuns)
+	for i := range ids {
+		err := again(func() error {
+			admitted, err := l.platform.Admission.Start(ctx, perform.Order{Person: person, By: by, Agent: reconciler,
+				Goal: "Look at INV-1004, " + l.Way + ".", CommandID: fmt.Sprint("run ", i)})
+			ids[i] = admitted.Run
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
 }
 
 // start starts the run, or finds it: a repeated command is answered with it.

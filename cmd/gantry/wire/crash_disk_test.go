@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -91,7 +92,11 @@ func (h *crashHouse) parks(t *testing.T, at place, before run.Head, byCommand bo
 		err = l.submit(t.Context(), "cancel", func(run.Text) run.Command { return run.Cancel{By: by} })
 		require.Error(t, err, "nobody is told that it was done")
 	} else {
-		<-log.parked
+		select {
+		case <-log.parked:
+		case <-time.After(patience):
+			require.Fail(t, "the run was not parked", log.String())
+		}
 	}
 	head, records, err := p.Store.Load(t.Context(), id, before.Version)
 	require.NoError(t, err)

@@ -37,12 +37,13 @@ const (
 	waySteered  = "steered"  // in a conversation; steered, then cancelled
 	wayFound    = "found"    // asks a person first; the answer to the effect is lost, and a query finds it
 	wayLost     = "lost"     // the same, and only a person can look
+	wayMany     = "many"     // many runs at once, which only read
 )
 
 var ways = []string{wayApproved, waySteered, wayFound, wayLost}
 
 // classOf is the class of the effect on a way.
-var classOf = map[string]policy.EffectClass{wayApproved: policy.Keyed, waySteered: policy.Keyed, wayFound: policy.Checkable, wayLost: policy.Opaque}
+var classOf = map[string]policy.EffectClass{wayApproved: policy.Keyed, waySteered: policy.Keyed, wayFound: policy.Checkable, wayLost: policy.Opaque, wayMany: policy.Keyed}
 
 // script is what the model of all ways does.
 const script = `
@@ -54,6 +55,8 @@ def turn(ctx):
         return {"calls": [{"name": ASK, "arguments": {"question": "Which one?", "options": ["this", "that"]}}]}
     if not ctx.results(FIND):
         return {"text": "I look.", "calls": [{"name": FIND, "arguments": {"invoice": "INV-1004"}}]}
+    if any([", many." in m.text for m in ctx.messages]):
+        return {"text": "It is there."}
     if not posts or "STEERED" in posts[-1].text:
         return {"text": "I post.", "calls": [{"name": POST, "arguments": {"invoice": "INV-1004", "amountCents": -100, "currency": "EUR", "reason": "INV-1004"}}]}
     return {"text": "It is done."}
@@ -191,6 +194,8 @@ func (h *crashHouse) launch(ctx context.Context, told crash) (word, error) {
 	if err != nil {
 		return said, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, 2*patience) // one that comes to no end fails its own case only
+	defer cancel()
 	command := exec.CommandContext(ctx, os.Args[0])
 	command.Env = append(os.Environ(), "CRASH="+string(raw))
 	var out, complaint bytes.Buffer
@@ -201,9 +206,10 @@ func (h *crashHouse) launch(ctx context.Context, told crash) (word, error) {
 		return said, errKilled
 	}
 	if err != nil {
-		return said, fmt.Errorf("%w: %s", err, complaint.String())
+		return said, fmt.Errorf("%w: %s", errors.Join(err, ctx.Err()), complaint.String())
 	}
-	return said, json.Unmarshal(out.Bytes(), &said)
+	err = json.Unmarshal(out.Bytes(), &said)
+	return said, err
 }
 
 // look opens what a place holds.

@@ -15,10 +15,14 @@ import (
 
 	"github.com/sourcegraph/conc"
 	"github.com/stretchr/testify/require"
+
+	"gantry.dev/cmd/gantry/wire"
+	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/run"
 )
 
-// recoveryPoints are how many points of a recovery are tried for a second kill.
-const recoveryPoints = 8
+// recoveryPoints are the points of a recovery that are tried for a second kill.
+var recoveryPoints = []int{1, 2, 3, 4, 5, 6, 7, 8}
 
 // fate is one case of the matrix: a way, and what befalls the process on it.
 type fate struct {
@@ -27,7 +31,7 @@ type fate struct {
 	commit string // or a point that is none
 	nth    string // its passing
 	where  string // a position, "lied" or "lied, died"; for points that are no commit ""
-	twice  bool   // a second kill while it recovers
+	twice  []int  // the points of its recovery at which it is killed again
 }
 
 func (f fate) String() string { return f.way + ": " + f.commit + " #" + f.nth + " " + f.where }
@@ -76,18 +80,24 @@ func (m *crashMatrix) record() (fates []fate, commits []string) {
 			}
 			known[commit+"#"+nth] = true
 			if !isCommit {
-				fates = append(fates, fate{way: way, commit: commit, nth: nth, twice: true})
+				fates = append(fates, fate{way: way, commit: commit, nth: nth, twice: recoveryPoints})
 				continue
 			}
 			commits = append(commits, commit)
 			for _, where := range append(slices.Clone(positions), "lied", "lied, died") {
-				fates = append(fates, fate{way: way, commit: commit, nth: nth, where: where, cold: before(commit),
-					twice: where == stands || os.Getenv("CRASH") == "all"})
+				f := fate{way: way, commit: commit, nth: nth, where: where, cold: before(commit)}
+				if where == stands || everyFate() {
+					f.twice = recoveryPoints
+				}
+				fates = append(fates, f)
 			}
 		}
 	}
 	return fates, commits
 }
+
+// everyFate reports whether nothing may be left to a sample.
+func everyFate() bool { return os.Getenv("CRASH") == "all" }
 
 // before reports whether a commit comes before there is an organisation.
 func before(commit string) bool {
@@ -134,15 +144,13 @@ func (m *crashMatrix) suffer(ctx context.Context, f fate) error {
 	case !errors.Is(err, errKilled):
 		return err
 	}
-	if f.twice {
-		for nth := 1; nth <= recoveryPoints; nth++ {
-			ended, err := m.again(ctx, at, nth)
-			if err != nil {
-				return err
-			}
-			if ended {
-				break
-			}
+	for _, nth := range f.twice {
+		ended, err := m.again(ctx, at, nth)
+		if err != nil {
+			return err
+		}
+		if ended {
+			break
 		}
 	}
 	return m.complete(ctx, at)
@@ -187,11 +195,50 @@ func TestFault_A1_A2_A3_AKilledRunGoesOnAndActsOnce(t *testing.T) {
 	fates, commits := m.record()
 	t.Log(strings.Join(commits, "\n"))
 	covers(t, commits)
+	m.report(fates, commits)
+}
+
+// report lets the fates happen, and says what came of them.
+func (m *crashMatrix) report(fates []fate, commits []string) {
+	m.t.Helper()
 	m.play(fates)
-	summary := fmt.Sprintf("crash matrix: commits %d, positions %d, sites %d, second kills %d, violations %d",
+	m.t.Logf("crash matrix: commits %d, positions %d, sites %d, second kills %d, violations %d",
 		len(commits), len(positions)+1, len(fates), m.kills, len(m.faults))
-	t.Log(summary)
 	slices.Sort(m.faults)
-	require.Empty(t, m.faults, "%s", strings.Join(m.faults, "\n"))
-	require.NotZero(t, m.kills)
+	require.Empty(m.t, m.faults, "%s", strings.Join(m.faults, "\n"))
+	require.NotZero(m.t, m.kills)
+}
+
+// A process dies with many runs under way; the next one has them all.
+func TestFault_A12_AKilledProcessLeavesItsRunsToTheNext(t *testing.T) {
+	newCrashHouse(t, sqliteFiles{}).leavesMany(t)
+}
+
+func (h *crashHouse) leavesMany(t *testing.T) {
+	t.Helper()
+	at := h.copied(h.first[wayApproved])
+	at.way = wayMany
+	told := at.told(h)
+	told.Die = fmt.Sprint("model speaks#", manyRuns/3)
+	d := newDying(told)
+	p, err := wire.Open(t.Context(), d.quiet())
+	require.NoError(t, err)
+	_, err = (&life{dying: d, platform: p, organisation: small(t, at.way, h.outside.url)}).startMany(t.Context())
+	require.NoError(t, errors.Join(err, p.Close()))
+	_, err = h.launch(t.Context(), told)
+	require.ErrorIs(t, err, errKilled)
+	_, err = h.launch(t.Context(), at.told(h))
+	require.NoError(t, err)
+	require.NoError(t, h.look(t.Context(), at, func(store *journal.Store) error {
+		heads, err := store.Heads(t.Context(), journal.Filter{Organisation: "northwind", Status: run.StatusCompleted}, 2*manyRuns)
+		require.Len(t, heads, manyRuns)
+		taken := 0
+		for i := range heads {
+			if heads[i].Epoch > 1 {
+				taken++
+			}
+		}
+		require.Greater(t, taken, manyRuns/3, "runs that the first one had begun")
+		return errors.Join(err, audit(t.Context(), store))
+	}))
 }
