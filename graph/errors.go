@@ -29,6 +29,7 @@ const (
 	codeCursorInvalid   = "CURSOR_INVALID"
 	codeResync          = "RESYNC"
 	codeTooBusy         = "TOO_BUSY"
+	codeStore           = "STORE_UNAVAILABLE"
 	codeTimeout         = "REQUEST_TIMEOUT"
 	codeInternal        = "INTERNAL"
 )
@@ -51,6 +52,7 @@ var (
 	errNotCleared      = &fault{code: codeNotCleared, message: "The journal names labels that you are not cleared for; ask for the export as somebody who is."}
 	errCursor          = &fault{code: codeCursorInvalid, message: "The cursor is not one of this list; begin without one."}
 	errTooBusy         = &fault{code: codeTooBusy, message: "The run is too busy; send the command again with the same commandId.", extra: map[string]any{"retryable": true}}
+	errStore           = &fault{code: codeStore, message: "The journal takes no writes now; send the command again with the same commandId.", extra: map[string]any{"retryable": true}}
 	errSlowBody        = &fault{code: codeTimeout, message: "The body took too long to arrive; send the request again.", extra: map[string]any{"retryable": true}}
 	errNUL             = &fault{code: codeBadRequest, message: "No text may have the character U+0000."}
 	errInternal        = &fault{code: codeInternal, message: "Something went wrong inside Gantry; the log says more."}
@@ -88,6 +90,8 @@ func public(err error) (*fault, bool) {
 		return errNotFound, true
 	case errors.Is(err, engine.ErrTooBusy):
 		return errTooBusy, true
+	case errors.Is(err, engine.ErrStore):
+		return errStore, false // the operators have to know
 	}
 	return errInternal, false
 }

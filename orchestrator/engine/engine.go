@@ -33,6 +33,11 @@ type Submission struct {
 // decided again. The command may be sent once more.
 var ErrTooBusy = errors.New("the run is too busy, send the command again")
 
+// ErrStore means that the store failed a write: it is read-only, full or out of
+// reach. Whether the write happened is not known; the command may be sent once
+// more under its receipt.
+var ErrStore = errors.New("the store did not take the write")
+
 // decideAttempts bounds how often a command is decided again after another
 // write came first.
 const decideAttempts = 64
@@ -40,7 +45,7 @@ const decideAttempts = 64
 // Submit decides a command and records its events. It returns the state after
 // the write. A refusal may come with a write: where the wish could not be met,
 // what happened instead is recorded. Errors: *run.Refusal, ErrNotFound, ErrReplayed (the receipt holds
-// the first answer), ErrTooBusy, run.ErrBudget.
+// the first answer), ErrTooBusy, ErrStore, run.ErrBudget.
 func (e *Engine) Submit(ctx context.Context, in Submission) (*run.State, error) {
 	for range decideAttempts {
 		state, err := e.attempt(ctx, in)
@@ -93,9 +98,19 @@ func (e *Engine) attempt(ctx context.Context, in Submission) (*run.State, error)
 		write.Receipt = in.Receipt
 	}
 	if err := e.journal.Append(ctx, write); err != nil || d.unmet == nil {
-		return state, err
+		return state, ofStore(err)
 	}
 	return state, d.unmet
+}
+
+// ofStore tells a failure of the store from what it refuses.
+func ofStore(err error) error {
+	for _, refusal := range []error{nil, run.ErrConflict, run.ErrFenced, run.ErrGuard, run.ErrBudget, ErrReplayed, ErrNotFound, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, refusal) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrStore, err)
 }
 
 func (e *Engine) stateFor(ctx context.Context, in Submission) (*run.State, error) {

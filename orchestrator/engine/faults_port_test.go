@@ -203,3 +203,31 @@ func freshFile(t *testing.T) string {
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return path
 }
+
+// Who sends a command to a store that takes no writes is told so, and may send
+// it again: reads go on, and nothing was done.
+func TestFault_C6_WhoWritesToAReadOnlyStoreIsToldSo(t *testing.T) {
+	l := &lane{nowMs: ordealStartMs}
+	store, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshFile(t), MasterKey: ordealKey, Clock: l.NowMs, Between: hasty})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	sick := &sickPort{lane: l, fault: isReadOnly, at: 1, untilMs: 1 << 50}
+	o := newOrdeal(t, l, store, func(p port) port { sick.port = p; return sick })
+	command, payloads := o.starts("r1")(nil)
+	submission := engine.Submission{Organisation: "o", Run: "r1", Command: command, Payloads: payloads,
+		Receipt: &engine.Receipt{Organisation: "o", Caller: "ada", Command: "start", Run: "r1", Answer: []byte("{}")}}
+	_, err = o.engine.Submit(t.Context(), submission)
+	require.ErrorIs(t, err, engine.ErrStore)
+	require.ErrorIs(t, err, errReadOnly)
+	_, err = o.engine.State(t.Context(), "r1")
+	require.ErrorIs(t, err, engine.ErrNotFound)
+	require.NotErrorIs(t, err, engine.ErrStore)
+
+	l.nowMs += sickMs
+	sent, err := o.engine.Submit(t.Context(), submission)
+	require.NoError(t, err)
+	require.Equal(t, run.StatusQueued, sent.Status)
+	_, err = o.engine.Submit(t.Context(), submission)
+	require.ErrorIs(t, err, engine.ErrReplayed)
+	require.NotErrorIs(t, err, engine.ErrStore)
+}
