@@ -2,7 +2,7 @@
 GO ?= go
 SOURCES = agents cmd deploy graph migrations orchestrator $(wildcard *.go)
 
-.PHONY: help check gen test test-services lint bench demo
+.PHONY: help check gen gen-check test test-services test-clients fuzz lint bench demo
 
 help: ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -22,6 +22,17 @@ test: ## the tests that need Go alone
 
 test-services: ## the suites against real PostgreSQL and NATS
 	$(GO) test -tags services -count=1 ./orchestrator/journal/... ./orchestrator/bus/... ./cmd/gantry/wire
+
+test-clients: docs/client/node_modules/.package-lock.json ## the GraphQL clients of front ends against the real binary; needs Node
+	$(GO) build -o docs/client/build/gantry ./cmd/gantry
+	cd docs/client && npm run --silent build && npm test --silent
+
+docs/client/node_modules/.package-lock.json: docs/client/package-lock.json
+	cd docs/client && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+fuzz: ## every fuzz target for FUZZTIME each, 3s by default
+	.ci/fuzz
 
 lint: ## formatting, vet and the linters of .golangci.yml
 	@test -z "$$(gofmt -l $(SOURCES))" || { gofmt -l $(SOURCES); exit 1; }
