@@ -49,6 +49,7 @@ func take(t *testing.T, stream io.Reader) taken {
 // becomes an answer but what ends as an answer does.
 func FuzzStream(f *testing.F) {
 	f.Add(golden, 100)
+	f.Add(golden, len(golden)-18) // just before the line that ends it
 	f.Add(modeltest.Stream(model.Answer{Finish: model.FinishStop, Text: "Grüße \u202e"}, modeltest.Style{Piece: 1, LineEnd: "\r\n"}), 60)
 	f.Add(modeltest.Stream(model.Answer{Finish: model.FinishRefusal, Text: "no"}, modeltest.Style{NoUsage: true}), 0)
 	f.Add([]byte("data: {\"choices\":[{\"index\":1}]}\n\ndata: [DONE]\n\n"), 3)
