@@ -28,12 +28,10 @@ type victim struct {
 	DSN    string `json:"dsn"`
 	Runs   int    `json:"runs"`
 	Think  int64  `json:"thinkUs"`
-	Lease  int64  `json:"leaseMs"`
 }
 
 const (
 	ready  = "READY"
-	lease  = 3 * time.Second
 	steady = 1_000_000 // rounds: the runs are under way until they are killed
 
 	// thinkEach makes turns longer where there are more runs, so that most wait
@@ -74,7 +72,7 @@ func Child(ctx context.Context, in io.Reader, out io.Writer) (bool, error) {
 }
 
 func (v victim) config(config *wire.Config) {
-	config.Runs, config.Lease, config.Drain, config.Poll = v.Runs, time.Duration(v.Lease)*time.Millisecond, time.Millisecond, 100*time.Millisecond
+	config.Runs, config.Drain, config.Poll = v.Runs, time.Millisecond, 100*time.Millisecond
 }
 
 // told is a database that another process made and removes.
@@ -109,7 +107,7 @@ func killed(ctx context.Context, c Config, report *Report) error {
 }
 
 func (c Config) killedOn(ctx context.Context, dsn string, report *Report) (err error) {
-	v := victim{Runs: c.Killed, Think: (time.Duration(c.Killed) * thinkEach).Microseconds(), Lease: lease.Milliseconds()}
+	v := victim{Runs: c.Killed, Think: (time.Duration(c.Killed) * thinkEach).Microseconds()}
 	h, err := build(ctx, c.Folder, dsn, v.config)
 	if err != nil {
 		return err
@@ -161,6 +159,7 @@ func (h *house) kill(ctx context.Context, v victim) (r Recovery, err error) {
 	if h.database.Name() == "PostgreSQL" { // who opens a file has it alone, and frees it at once
 		begin = later(begin, leases)
 	}
+	first := false
 	err = until(ctx, lookEvery, func() (bool, error) {
 		after, _, err := versions(ctx, db)
 		moved := 0
@@ -169,10 +168,10 @@ func (h *house) kill(ctx context.Context, v victim) (r Recovery, err error) {
 				moved++
 			}
 		}
-		if moved > 0 && r.First == 0 {
-			r.First = max(time.Since(begin), time.Nanosecond)
+		r.All = max(0, time.Since(begin)) // some leases end before the last one
+		if moved > 0 && !first {
+			first, r.First = true, r.All
 		}
-		r.All = time.Since(begin)
 		return moved == len(before), err
 	})
 	return r, err

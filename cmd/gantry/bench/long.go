@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gantry.dev/cmd/gantry/bench/machine"
+	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -35,6 +36,9 @@ func (c Config) longOn(ctx context.Context, dsn string, report *Report) (err err
 	defer func() { err = errors.Join(err, h.raze()) }()
 	store := h.database.Name()
 	c.say(fmt.Sprintf("%s, a run of %d rounds", store, c.Long))
+	if err := c.lengths(ctx, h, report); err != nil { // while nothing else is under way
+		return err
+	}
 	shortID, _, err := h.lengthy(ctx, max(1, c.Long/10))
 	if err != nil {
 		return err
@@ -48,7 +52,8 @@ func (c Config) longOn(ctx context.Context, dsn string, report *Report) (err err
 	report.add(Figure{ID: "P12", Store: store, Name: fmt.Sprintf("median round, last tenth of %d (%d asked for) to the first", len(times), c.Long), Goal: atMost(1.2, 1.1)}, machine.Over(last.P50, first.P50))
 	report.add(Figure{ID: "long", Store: store, Name: "median round of the first tenth", Unit: "ms"}, first.P50)
 	report.add(Figure{ID: "long", Store: store, Name: "median round of the last tenth", Unit: "ms"}, last.P50)
-	if err := c.lengths(ctx, h, report); err != nil {
+	h.config = func(c *wire.Config) { c.Work = false } // a run that got no further lies still
+	if err := h.reopen(ctx); err != nil {
 		return err
 	}
 	return c.resumes(ctx, h, []string{shortID, longID}, report)

@@ -127,7 +127,7 @@ wake them: their chains do not verify.`,
 		}}
 	recovered = part{"recover", "Measure how runs go on when their process was killed", `Starts a process, lets all its runs take turns, kills it with SIGKILL, and goes
 on in this one. The time is from the start or, on PostgreSQL, from the end of
-the leases, which hold for three seconds, until each run has a new step.`,
+the leases, which hold for 15 seconds, until each run has a new step.`,
 		func(flags *pflag.FlagSet, config *bench.Config) {
 			flags.IntVar(&config.Killed, "killed", 100, "runs in flight")
 		}}
