@@ -170,9 +170,9 @@ func everywhere(ctx context.Context, folder Folder, snapshot *journal.Snapshot) 
 		return nil, err
 	}
 	inside, err := snapshot.SignedOrganisations(ctx)
-	all := append(outside, inside...)
-	slices.Sort(all)
-	return slices.Compact(all), err
+	outside = append(outside, inside...)
+	slices.Sort(outside)
+	return slices.Compact(outside), err
 }
 
 const pageHeads = 64

@@ -125,7 +125,7 @@ func writeRing(folder string, ring notary.Ring) error {
 // neither works nor serves.
 func (c Config) newNotary(store *journal.Store) (*notary.Notary, error) {
 	if c.Heads == "" || !c.Work && c.Listen == "" {
-		return nil, nil //nolint:nilnil // none is what was asked for
+		return nil, nil
 	}
 	signer, ring, err := HeadKeys(c.Folder, c.Dev, time.Now())
 	if err != nil {
