@@ -94,6 +94,7 @@ func TestCase_Loop_02_ARejectedCallIsNeverMadeAndAnsweredUnderItsOwnID(t *testin
 		h.work()
 		require.Len(t, h.calls, 1)
 		require.JSONEq(t, `{"id":"a"}`, string(h.calls[0].Arguments))
+		require.Len(t, h.requests, 2)
 		replies := h.requests[1].Messages[3:]
 		require.Len(t, replies, 2)
 		require.Equal(t, model.Message{Role: model.ToolReply, CallID: "c2",
