@@ -28,8 +28,8 @@ func TestFault_B4_AClockThatIsSetBackHoldsUpNoRenewal(t *testing.T) {
 	require.EqualValues(t, 1_030_000+3_600_000, read(5*time.Second, -time.Hour))
 
 	now := time.Now()
-	var real onward
-	first := real.ms(now)
+	var machine onward
+	first := machine.ms(now)
 	require.Equal(t, now.UnixMilli(), first)
-	require.Equal(t, first+7000, real.ms(now.Add(7*time.Second)))
+	require.Equal(t, first+7000, machine.ms(now.Add(7*time.Second)))
 }

@@ -197,10 +197,8 @@ func (c *crowd) goOn(runs int) {
 		state, err := c.engines[0].State(c.t.Context(), id)
 		require.NoError(c.t, err)
 		approvals[id] = &state.Approvals[0]
-		for _, w := range []word{{id, "approve", "approver-1", "yes"}, {id, "approve", "approver-1", "yes"}, {id, "approve", "approver-2", "yes"},
-			{id, "deny", "approver-3", "no"}, {id, "steer", "ada", "s1"}, {id, "steer", "ada", "s1"}, {id, "steer", "bob", "s1"}, {id, "read", "", ""}, {id, "read", "", ""}} {
-			words = append(words, w)
-		}
+		words = append(words, []word{{id, "approve", "approver-1", "yes"}, {id, "approve", "approver-1", "yes"}, {id, "approve", "approver-2", "yes"},
+			{id, "deny", "approver-3", "no"}, {id, "steer", "ada", "s1"}, {id, "steer", "ada", "s1"}, {id, "steer", "bob", "s1"}, {id, "read", "", ""}, {id, "read", "", ""}}...)
 		if i%3 > 0 {
 			words = append(words, word{id, "cancel", "ada", "stop"}, word{id, "cancel", "ada", "stop"}, word{id, "cancel", "bob", "stop"})
 		}

@@ -75,7 +75,7 @@ func (c *claimants) compete(workers, each int) {
 		require.Empty(c.t, head.Owner)
 		total += epoch
 	}
-	require.Len(c.t, c.won, int(total), "every epoch of every run has one winner") //nolint:gosec // small
+	require.Len(c.t, c.won, int(total), "every epoch of every run has one winner")
 	c.t.Logf("claims: %d asked, %d won", workers*each, len(c.won))
 }
 

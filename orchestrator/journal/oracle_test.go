@@ -102,11 +102,11 @@ func (c *contest) append() {
 	head, _, _ := c.oracle.Load(context.Background(), id, 0) // a run that is not there has version 0
 	from := head.Version
 	if from > 0 && !c.often("right version", 7) {
-		from = uint64(rapid.IntRange(0, int(from)+1).Draw(c.t, "from")) //nolint:gosec // small
+		from = uint64(rapid.IntRange(0, int(from)+1).Draw(c.t, "from"))
 	}
 	w := journaltest.Write(id, from, rapid.IntRange(1, 3).Draw(c.t, "records"))
 	if head.Version > 0 && c.often("owned", 3) {
-		w.Epoch = uint64(max(int(head.Epoch)+rapid.SampledFrom([]int{0, 0, 0, -1, 1}).Draw(c.t, "epoch"), 0)) //nolint:gosec // small
+		w.Epoch = uint64(max(int(head.Epoch)+rapid.SampledFrom([]int{0, 0, 0, -1, 1}).Draw(c.t, "epoch"), 0))
 	}
 	c.dueMs++
 	w.Head.DueMs = c.dueMs
