@@ -27,7 +27,7 @@ func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if s.postgres {
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	tx, err := s.read.BeginTx(ctx, options)
+	tx, err := s.read.bun.BeginTx(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}

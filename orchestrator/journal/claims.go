@@ -23,7 +23,7 @@ func (s *Store) Claim(ctx context.Context, worker string, limit int, ttlMs int64
 		nowMs, nowMs).Scan(&due); err != nil || due == 0 {
 		return nil, err
 	}
-	rows, err := s.write.QueryContext(ctx, `UPDATE heads SET epoch = epoch + 1, owner = ?, lease_until = ? WHERE run IN (
+	rows, err := s.lease.QueryContext(ctx, `UPDATE heads SET epoch = epoch + 1, owner = ?, lease_until = ? WHERE run IN (
 		SELECT run FROM heads WHERE due_ms > 0 AND due_ms <= ? AND (owner = '' OR lease_until <= ?) AND status NOT IN (?, ?, ?, ?, ?)
 		ORDER BY due_ms LIMIT ?`+skip+`) RETURNING run, epoch`, worker, nowMs+ttlMs, nowMs, nowMs,
 		string(run.StatusParked), string(run.StatusCompleted), string(run.StatusPartial), string(run.StatusFailed), string(run.StatusCancelled), limit)
@@ -44,7 +44,7 @@ func (s *Store) Renew(ctx context.Context, worker string, leases []engine.Lease,
 	}
 	var held []engine.Lease
 	for _, lease := range leases {
-		result, err := s.write.ExecContext(ctx, "UPDATE heads SET lease_until = ? WHERE run = ? AND owner = ? AND epoch = ? AND lease_until > ?",
+		result, err := s.lease.ExecContext(ctx, "UPDATE heads SET lease_until = ? WHERE run = ? AND owner = ? AND epoch = ? AND lease_until > ?",
 			nowMs+ttlMs, lease.Run, worker, lease.Epoch, nowMs)
 		if err != nil {
 			return held, err
@@ -64,7 +64,7 @@ func (s *Store) Renew(ctx context.Context, worker string, leases []engine.Lease,
 // Release gives a lease back; a lease that was taken over stays with its new
 // owner.
 func (s *Store) Release(ctx context.Context, worker string, lease engine.Lease) error {
-	_, err := s.write.ExecContext(ctx, "UPDATE heads SET owner = '', lease_until = 0 WHERE run = ? AND owner = ? AND epoch = ?",
+	_, err := s.lease.ExecContext(ctx, "UPDATE heads SET owner = '', lease_until = 0 WHERE run = ? AND owner = ? AND epoch = ?",
 		lease.Run, worker, lease.Epoch)
 	return err
 }

@@ -8,14 +8,85 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/uptrace/bun"
 )
 
 // querier is what reading and writing need of a database or a transaction.
 type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// database asks a database with ? for arguments, by statements that are prepared
+// once: on SQLite here, on PostgreSQL by its driver.
+type database struct {
+	bun      *bun.DB // the same database, for transactions
+	postgres bool
+	mu       sync.Mutex
+	prepared map[string]*sql.Stmt
+}
+
+func newDatabase(db *bun.DB, postgres bool) *database {
+	return &database{bun: db, postgres: postgres, prepared: map[string]*sql.Stmt{}}
+}
+
+// statement returns what is prepared for a text, nil where it has to be sent as
+// it is.
+func (d *database) statement(ctx context.Context, text string) *sql.Stmt {
+	d.mu.Lock()
+	known, met := d.prepared[text]
+	d.mu.Unlock()
+	if met {
+		return known
+	}
+	made, err := d.bun.PrepareContext(ctx, text)
+	if err != nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if earlier, met := d.prepared[text]; met {
+		_ = made.Close() // somebody was faster
+		return earlier
+	}
+	d.prepared[text] = made.Stmt
+	return made.Stmt
+}
+
+// QueryContext asks for rows.
+func (d *database) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if d.postgres {
+		return d.bun.DB.QueryContext(ctx, numbered(query), args...)
+	}
+	if prepared := d.statement(ctx, query); prepared != nil {
+		return prepared.QueryContext(ctx, args...)
+	}
+	return d.bun.DB.QueryContext(ctx, query, args...)
+}
+
+// QueryRowContext asks for one row.
+func (d *database) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if d.postgres {
+		return d.bun.DB.QueryRowContext(ctx, numbered(query), args...)
+	}
+	if prepared := d.statement(ctx, query); prepared != nil {
+		return prepared.QueryRowContext(ctx, args...)
+	}
+	return d.bun.DB.QueryRowContext(ctx, query, args...)
+}
+
+// ExecContext changes something.
+func (d *database) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if d.postgres {
+		return d.bun.DB.ExecContext(ctx, numbered(query), args...)
+	}
+	if prepared := d.statement(ctx, query); prepared != nil {
+		return prepared.ExecContext(ctx, args...)
+	}
+	return d.bun.DB.ExecContext(ctx, query, args...)
 }
 
 // statement is one step of a batch's transaction, with ? for its arguments.

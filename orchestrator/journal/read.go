@@ -118,7 +118,7 @@ func (s *Store) Payloads(ctx context.Context, ids []string) (map[string]engine.P
 	if len(ids) == 0 {
 		return found, nil
 	}
-	rows, err := s.read.QueryContext(ctx, "SELECT id, run, subject, text, sealed FROM payloads WHERE id IN (?)", bun.List(ids))
+	rows, err := s.payloadRows(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +148,18 @@ func (s *Store) Payloads(ctx context.Context, ids []string) (map[string]engine.P
 		found[r.id] = p
 	}
 	return found, nil
+}
+
+func (s *Store) payloadRows(ctx context.Context, ids []string) (*sql.Rows, error) {
+	const query = "SELECT id, run, subject, text, sealed FROM payloads WHERE id "
+	if s.postgres {
+		return s.read.QueryContext(ctx, query+"= ANY(?)", ids)
+	}
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	return s.read.QueryContext(ctx, query+"IN (SELECT value FROM json_each(?))", string(list))
 }
 
 // EraseSubject deletes the key and the texts of a subject. The chain stays.

@@ -63,7 +63,8 @@ type Committed struct {
 type Store struct {
 	config   Config
 	write    *bun.DB // SQLite: one connection
-	read     *bun.DB
+	read     *database
+	lease    *database // on the connections of write
 	postgres bool
 	lock     *os.File
 	id       string // of this writer
@@ -167,7 +168,7 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	}
 	reader.SetMaxOpenConns(8)
 	reader.SetMaxIdleConns(8)
-	s.read = bun.NewDB(reader, sqlitedialect.New())
+	s.read, s.lease = newDatabase(bun.NewDB(reader, sqlitedialect.New()), false), newDatabase(s.write, false)
 	if err := migrate(ctx, goose.DialectSQLite3, writer, "sqlite"); err != nil {
 		return err
 	}
@@ -220,7 +221,8 @@ func (s *Store) openPostgres(ctx context.Context) error {
 	s.postgres = true
 	s.vault.lock = " FOR SHARE"
 	s.write = bun.NewDB(db, pgdialect.New())
-	s.read = s.write
+	s.read = newDatabase(s.write, true)
+	s.lease = s.read
 	return migrate(ctx, goose.DialectPostgres, db, "postgres")
 }
 
@@ -264,8 +266,8 @@ func (s *Store) Close() error {
 
 func (s *Store) closeDatabases() error {
 	var faults []error
-	if s.read != nil && s.read != s.write {
-		faults = append(faults, s.read.Close())
+	if s.read != nil && s.read.bun != s.write {
+		faults = append(faults, s.read.bun.Close())
 	}
 	if s.write != nil {
 		faults = append(faults, s.write.Close())

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"gantry.dev/orchestrator/engine"
 )
@@ -90,10 +91,34 @@ func (v *vault) create(ctx context.Context, db querier, met fresh, subject strin
 	return key, err
 }
 
-// sealedForm is what is sealed of a payload.
+// sealedForm is what is sealed of a payload: a byte that says which form it has,
+// the length of the salt in one byte, the salt, the bytes. An older form is
+// JSON.
 type sealedForm struct {
 	Salt  []byte `json:"salt"`
 	Bytes []byte `json:"bytes"`
+}
+
+const binaryForm = 1
+
+func (f sealedForm) encode() ([]byte, error) {
+	if len(f.Salt) > math.MaxUint8 {
+		return nil, errors.New("a salt is too long")
+	}
+	plain := make([]byte, 0, 2+len(f.Salt)+len(f.Bytes))
+	plain = append(plain, binaryForm, byte(len(f.Salt)))
+	return append(append(plain, f.Salt...), f.Bytes...), nil
+}
+
+func decodeSealed(plain []byte) (f sealedForm, err error) {
+	if len(plain) < 2 || plain[0] != binaryForm {
+		return f, json.Unmarshal(plain, &f)
+	}
+	salt := int(plain[1])
+	if len(plain) < 2+salt {
+		return f, errors.New("a text is cut short")
+	}
+	return sealedForm{Salt: plain[2 : 2+salt : 2+salt], Bytes: plain[2+salt:]}, nil
 }
 
 func (v *vault) seal(ctx context.Context, db querier, met fresh, p engine.Payload) ([]byte, error) {
@@ -108,7 +133,7 @@ func (v *vault) seal(ctx context.Context, db querier, met fresh, p engine.Payloa
 }
 
 func seal(key cipher.AEAD, p engine.Payload) ([]byte, error) {
-	plain, err := json.Marshal(sealedForm{p.Salt, p.Bytes})
+	plain, err := sealedForm{p.Salt, p.Bytes}.encode()
 	if err != nil {
 		return nil, err
 	}
@@ -125,5 +150,5 @@ func (v *vault) open(ctx context.Context, db querier, met fresh, subject, id str
 	if err != nil {
 		return form, errors.New("a text does not open under its subject's key")
 	}
-	return form, json.Unmarshal(plain, &form)
+	return decodeSealed(plain)
 }

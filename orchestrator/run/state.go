@@ -78,7 +78,7 @@ type Turn struct {
 	Cause     string // of the last failed attempt
 	Answer    *TurnAnswered
 	Checks    *Verified // of its answer, the last ones
-	FirstCall int // ordinal of its first call, 0 for none
+	FirstCall int       // ordinal of its first call, 0 for none
 	LastCall  int
 }
 
