@@ -8,12 +8,22 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"gantry.dev/cmd/gantry/cli"
 )
 
+// collectPercent is how much the heap may grow before it is collected, where
+// GOGC says nothing else. What lives of a process is small beside what its runs
+// pass through: collecting seldom costs some memory and saves a tenth of the
+// CPU.
+const collectPercent = 400
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectPercent)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := cli.Root().ExecuteContext(ctx)
 	stop()
