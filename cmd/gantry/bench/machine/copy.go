@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -30,7 +31,7 @@ func Copies(ctx context.Context, db *sql.DB, postgres bool, original string, num
 			}
 		}
 		into := "INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") "
-		statement := "SELECT " + strings.Join(values, ", ") + " FROM g CROSS JOIN " + table + " AS t WHERE t.run = $1" //nolint:gosec // the tables' own names
+		statement := "SELECT " + strings.Join(values, ", ") + " FROM g CROSS JOIN " + table + " AS t WHERE t.run = $1"
 		for first := 1; first <= number; first += atOnce {
 			series := fmt.Sprintf("WITH RECURSIVE g(number) AS (SELECT %d UNION ALL SELECT number + 1 FROM g WHERE number < %d) ", first, min(first+atOnce-1, number))
 			if _, err := db.ExecContext(ctx, into+series+statement, original); err != nil {
@@ -55,15 +56,14 @@ func made(column string) string {
 	return "t." + column + " || '-' || CAST(g.number + 10000000 AS TEXT)"
 }
 
-func columnsOf(ctx context.Context, db *sql.DB, table string) ([]string, error) {
+func columnsOf(ctx context.Context, db *sql.DB, table string) (columns []string, err error) {
 	rows, err := db.QueryContext(ctx, "SELECT * FROM "+table+" LIMIT 0") //nolint:gosec // a name of ours
 	if err != nil {
 		return nil, err
 	}
-	columns, err := rows.Columns()
-	if err != nil {
-		_ = rows.Close() // the first error counts
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	if columns, err = rows.Columns(); err != nil {
 		return nil, err
 	}
-	return columns, rows.Close()
+	return columns, rows.Err()
 }
