@@ -116,6 +116,11 @@ func (a *actor) step(ctx context.Context) (idle bool, err error) {
 	}
 	a.reports = nil
 	a.interrupt()
+	if len(begun) > 0 {
+		if err := a.assure(ctx); err != nil {
+			return false, err
+		}
+	}
 	for _, b := range begun {
 		a.begin(ctx, b)
 	}
@@ -207,6 +212,23 @@ func (a *actor) flush(ctx context.Context, d *draft) error {
 // clock that beginning an effect would not be safe.
 func (a *actor) selfFenced() bool {
 	return a.config.World.NowMs() > a.renewedMs+a.config.LeaseMs*2/3
+}
+
+// assure holds back what is to begin while so much of the lease has passed: a
+// write that took long stands, and yet somebody else may have the run by now.
+func (a *actor) assure(ctx context.Context) error {
+	for a.selfFenced() {
+		if err := a.renew(ctx); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err // the lease goes back, and the next owner settles the intents
+		}
+		if a.selfFenced() {
+			a.config.World.Wait(ctx, NewMailbox(), a.renewAtMs)
+		}
+	}
+	return nil
 }
 
 func (a *actor) renew(ctx context.Context) error {
