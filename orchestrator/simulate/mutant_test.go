@@ -6,93 +6,143 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// change replaces one place of a file.
-type change struct{ from, to string }
+// switches go into every package that a mutant changes: GANTRY_PLANTED names
+// the rule that this process lacks.
+const switches = `package %s
 
-// mutants each remove one rule of the engine or of the core; some seed must
-// fail for each.
-var mutants = []struct {
-	rule, file string
-	changes    []change
-	finds      string // part of what the seed says
-}{
-	{"fencing", "run/journalform.go", []change{{"if epoch != 0 && epoch != head.Epoch {", "if false {"}}, "was accepted under epoch"},
-	{"versions", "run/journalform.go", []change{{"if from != head.Version {", "if false {"}}, "does not follow record"},
-	{"takeover", "run/journalform.go", []change{{" || head.LeaseUntil <= nowMs", ""}}, "long after the faults stopped"},
-	{"no blind retry", "run/decide_call.go", []change{{"return class == policy.ClassRead || class == policy.Keyed", "return class != policy.Checkable"},
-		{"ask := class == policy.Opaque || mayRepeat", "ask := mayRepeat"}}, "(OPAQUE)"},
-	{"absent is no proof", "run/decide_call.go", []change{{"Cause: call.Code, Ask: true})", "Cause: call.Code})"}}, "long after the faults stopped"},
-	{"a repeat proves nothing", "run/decide_call.go", []change{{"if c.Outcome == OutcomeFailed && !call.provesAbsence(c) {", "if false {"}}, "and it was done"},
-	{"a turn is settled once", "run/decide_turn.go", []change{{" || turn.Phase != TurnInFlight {", " {"}}, "parked as UNREADABLE"},
-	{"a lost turn may have been paid", "run/decide_run.go", []change{{"Cause: Lost, Unknown: true", "Cause: Lost"}}, "models were paid"},
-	{"the end gives back", "run/decide.go", []change{{"Reserve: Amount{}.Minus(limit)", "Reserve: limit.Minus(limit)"}}, "the account holds"},
-	{"intent before effect", "engine/actor.go", []change{
-		{"	if err := a.flush(record, d); err != nil {", "	for _, b := range begun {\n		a.begin(ctx, b)\n	}\n	if err := a.flush(record, d); err != nil {"},
-		{"	a.interrupt()\n	for _, b := range begun {\n		a.begin(ctx, b)\n	}", "	a.interrupt()"}}, "before its intent was recorded"},
-	{"leases are renewed", "engine/actor.go", []change{{"if nowMs < a.renewAtMs {", "if true {"}}, "the lease of a healthy worker ran out"},
-	{"outcomes outlive a conflict", "engine/actor.go", []change{{"		return false, a.afterFailure(record, err)", "		a.reports = nil\n		return false, a.afterFailure(record, err)"}}, "long after the faults stopped"},
-	{"a new owner recovers", "engine/actor.go", []change{{"run.Recover{Epoch: a.lease.Epoch}", "run.Recover{}"}}, "long after the faults stopped"},
-	{"a cancel closes its calls", "run/decide_close.go", []change{{"	d.closeCalls(VoidCancelled)\n", ""}}, "long after the faults stopped"},
-	{"only who is entitled decides", "run/decide_people.go", []change{{"if d.env.Rules.Entitled(approval.Approvers, c.Person, d.s.Started.Chain) != nil {", "if false {"}}, "approved what they may not"},
-	{"a word is on what was seen", "run/decide_people.go", []change{{"case approval.Digest != c.Digest:", "case false:"}}, "a word on another digest was accepted"},
-	{"who was accepted is not told of a refusal", "engine/engine.go", []change{{"	case errors.Is(err, ErrNotFound):\n", "	case err != nil:\n"}}, "and they are told"},
-	{"a repeat is told its first answer", "engine/engine.go", []change{{"write.Receipt = in.Receipt", "_ = in.Receipt"}}, "a steer was accepted 2 times"},
+import "os"
+
+var gantryPlanted = os.Getenv("GANTRY_PLANTED")
+
+func unless[T any](planted bool, value T) T {
+	if planted {
+		var none T
+		return none
+	}
+	return value
 }
+`
 
+// TestMutants plants every fault in one build, and then lets each act alone:
+// to build anew for every one would take minutes. MUTANTS plays those only
+// whose names have it in them.
 func TestMutants(t *testing.T) {
-	if os.Getenv("GANTRY_MUTANT") != "" {
-		return // this run is a mutant's
+	if testing.Short() {
+		t.Skip("builds the engine anew; not under -short")
 	}
-	wanted := os.Getenv("MUTANTS")
-	if wanted == "" {
-		t.Skip("set MUTANTS=all, or to a part of a rule's name: each mutant builds the engine anew")
-	}
-	killed, planted := 0, 0
-	for _, m := range mutants {
-		if wanted != "all" && !strings.Contains(m.rule, wanted) {
-			continue
+	house := plant(t)
+	house.keepsItsPromises(t)
+	var byTest, byWalk, bySeed, found atomic.Int64
+	planted := int64(0)
+	t.Run("planted", func(t *testing.T) {
+		for _, m := range mutants {
+			if !strings.Contains(m.rule, os.Getenv("MUTANTS")) {
+				continue
+			}
+			planted++
+			t.Run(m.rule, func(t *testing.T) {
+				t.Parallel()
+				require.NotEmpty(t, m.walk+m.finds, "found by a walk or by seeds, whatever else may find it")
+				if m.test != "" {
+					require.Contains(t, house.fails(t, m, "run", "^"+m.test+"$"), "--- FAIL: "+m.test)
+					byTest.Add(1)
+				}
+				if m.walk != "" {
+					require.Contains(t, house.fails(t, m, "explore", "^TestExplore$", "WALK="+m.walk), m.walk+": ")
+					byWalk.Add(1)
+				}
+				if m.finds != "" {
+					out := house.fails(t, m, "simulate", "^TestSeeds$", "SEEDS=2000", "FIRST="+strconv.Itoa(m.seed))
+					require.Contains(t, out, m.finds)
+					bySeed.Add(1)
+					t.Logf("%s: %s", m.rule, regexp.MustCompile(`SEED=\d+`).FindString(out))
+				}
+				found.Add(1)
+			})
 		}
-		planted++
-		text, err := os.ReadFile(filepath.Join("..", m.file))
-		require.NoError(t, err)
-		mutated := string(text)
-		for _, c := range m.changes {
-			require.Equal(t, 1, strings.Count(mutated, c.from), "%s: %q in %s", m.rule, c.from, m.file)
-			mutated = strings.Replace(mutated, c.from, c.to, 1)
-		}
-		out, failed := play(t, m.file, mutated)
-		seed, _, _ := strings.Cut(out[max(strings.Index(out, "SEED="), 0):], "\n")
-		if !failed || !strings.Contains(out, m.finds) {
-			t.Errorf("%s survives: %s", m.rule, out)
-			continue
-		}
-		fmt.Printf("mutant %q found: %s\n", m.rule, seed)
-		killed++
-	}
-	fmt.Printf("mutants %d/%d\n", killed, planted)
+	})
 	require.Positive(t, planted)
+	fmt.Printf("level: mutants planted bugs %d/%d, by a walk %d, by a seed %d, by a test of the core too %d\n",
+		found.Load(), planted, byWalk.Load(), bySeed.Load(), byTest.Load())
 }
 
-// play runs the seeds with another text of one file.
-func play(t *testing.T, file, text string) (out string, failed bool) {
+// houses are the packages whose tests find the mutants.
+var houses = map[string]string{"run": "../run", "explore": "../run/explore", "simulate": "."}
+
+// house has the tests of the core, of the walks and of the seeds, with every
+// fault in them.
+type house map[string]string
+
+func plant(t *testing.T) house {
 	t.Helper()
-	mutated := filepath.Join(t.TempDir(), filepath.Base(file))
-	require.NoError(t, os.WriteFile(mutated, []byte(text), 0o600))
-	original, err := filepath.Abs(filepath.Join("..", file))
+	texts := map[string]string{}
+	for _, m := range mutants {
+		file := filepath.Join("..", m.file)
+		if texts[file] == "" {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			texts[file] = string(text)
+			added := filepath.Join(filepath.Dir(file), "planted.go")
+			texts[added] = fmt.Sprintf(switches, filepath.Base(filepath.Dir(file)))
+		}
+		for _, c := range m.changes {
+			require.Equal(t, 1, strings.Count(texts[file], c.from), "%s: %q in %s", m.rule, c.from, m.file)
+			planted := strings.ReplaceAll(c.to, "PLANTED", "(gantryPlanted == "+strconv.Quote(m.rule)+")")
+			texts[file] = strings.Replace(texts[file], c.from, planted, 1)
+		}
+	}
+	folder, replace := t.TempDir(), map[string]string{}
+	for file, text := range texts {
+		original, err := filepath.Abs(file)
+		require.NoError(t, err)
+		replace[original] = filepath.Join(folder, strconv.Itoa(len(replace))+".go")
+		require.NoError(t, os.WriteFile(replace[original], []byte(text), 0o600))
+	}
+	listing, err := json.Marshal(map[string]any{"Replace": replace})
 	require.NoError(t, err)
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: mutated}})
-	require.NoError(t, err)
-	listing := filepath.Join(t.TempDir(), "overlay.json")
-	require.NoError(t, os.WriteFile(listing, overlay, 0o600))
-	command := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-overlay", listing, "-run", "^TestSeeds$", ".")
-	command.Env = append(os.Environ(), "GANTRY_MUTANT=1", "SEEDS=400")
-	bytes, err := command.CombinedOutput()
-	require.NotContains(t, string(bytes), "[build failed]")
-	return string(bytes), err != nil
+	overlay := filepath.Join(folder, "overlay.json")
+	require.NoError(t, os.WriteFile(overlay, listing, 0o600))
+	h := house{}
+	for name, path := range houses {
+		h[name] = filepath.Join(folder, name+".test")
+		out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", h[name], path).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	return h
+}
+
+// fails runs a test in a process that has the fault, and returns what it said.
+func (h house) fails(t *testing.T, m mutant, tests, pattern string, env ...string) string {
+	t.Helper()
+	out, err := h.play(t, tests, pattern, append(env, "GANTRY_PLANTED="+m.rule)...)
+	require.Error(t, err, "%s survives %s of %s", m.rule, pattern, tests)
+	require.NotContains(t, out, "no tests to run")
+	return out
+}
+
+// keepsItsPromises shows that the switches alone break nothing.
+func (h house) keepsItsPromises(t *testing.T) {
+	t.Helper()
+	for tests, env := range map[string]string{"explore": "WALK=checkable", "simulate": "SEEDS=50"} {
+		out, err := h.play(t, tests, "^(TestExplore|TestSeeds)$", env)
+		require.NoError(t, err, "%s", out)
+	}
+}
+
+func (h house) play(t *testing.T, tests, pattern string, env ...string) (string, error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), h[tests], "-test.run", pattern, "-test.timeout", "120s")
+	command.Dir = houses[tests]
+	command.Env = append(os.Environ(), env...)
+	out, err := command.CombinedOutput()
+	return string(out), err
 }

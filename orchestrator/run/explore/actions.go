@@ -54,6 +54,14 @@ func (w *world) timeActions() []action {
 			return nil
 		})
 	}
+	if w.left.Closings > 0 {
+		add("its tree closes", func(w *world) error {
+			w.left.Closings--
+			w.left.Cancels++
+			w.gates[run.RootGate("run")] = run.GateClosed
+			return nil
+		})
+	}
 	if w.left.Parks > 0 {
 		add("park", func(w *world) error { w.left.Parks--; return w.submit(run.Park{Code: "CRASHES"}, 0) })
 	}
@@ -192,6 +200,15 @@ func (w *world) ownerActions(i int) []action {
 	for _, effect := range run.Pending(w.state, w.nowMs) {
 		if !w.busy(i, effect.Key()) {
 			all = append(all, w.prepare(i, effect)...)
+		}
+	}
+	if w.scope.Strays {
+		for _, c := range w.state.Calls {
+			if c.Intent == 0 {
+				all = append(all, action{name + " reports what nobody did", func(w *world) error {
+					return w.owned(i, w.submit(run.ReportCall{Call: c.CallProposed.Call, Outcome: run.OutcomeOK}, member.epoch))
+				}})
+			}
 		}
 	}
 	if due := run.DueMs(w.state, w.nowMs); due != 0 && due <= w.nowMs {

@@ -25,6 +25,8 @@ type Scope struct {
 	Unknowns   int           // tool outcomes that the worker itself cannot tell
 	Repeats    int           // times that a person asks for a repeat
 	Parks      int
+	Closings   int  // the tree that the run stands in may act no more; the cancel comes later
+	Strays     bool // workers speak of attempts that nobody made
 	Expiries   bool // approvals and questions may run out
 	Unchecked  int  // completion checks that could not be made
 	Wrong      int  // completion checks that failed

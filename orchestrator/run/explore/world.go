@@ -135,6 +135,9 @@ func (w *world) commit(decision run.Decision, from, epoch uint64) error {
 		return broken("a write of epoch %d was admitted under epoch %d", epoch, w.epoch)
 	}
 	for _, event := range decision.Events {
+		if w.gates[run.RootGate("run")] == run.GateClosed && begins(event) {
+			return broken("%s in a tree that may act no more", event.Kind())
+		}
 		if err := run.Apply(w.state, event); err != nil {
 			return broken("%v", err)
 		}
@@ -144,6 +147,15 @@ func (w *world) commit(decision run.Decision, from, epoch uint64) error {
 		w.gates[gate.Gate] = gate.Value
 	}
 	return nil
+}
+
+// begins reports whether an event lets something happen outside.
+func begins(event run.Event) bool {
+	switch event.(type) {
+	case run.TurnStarted, run.CallIntended:
+		return true
+	}
+	return false
 }
 
 // Violation is a broken promise.

@@ -184,6 +184,11 @@ func (t *Tally) Check(s *run.State) *Broken {
 			return broken(CallOrder, "call %d stands at place %d", s.Calls[i].CallProposed.Call, i+1)
 		}
 	}
+	for _, a := range s.Approvals {
+		if t.used[a.Approval] && (a.Status == run.ApprovalOpen || a.Status == run.ApprovalGranted) {
+			return broken(ApprovalSpent, "approval %s was used, and could be used again", a.Approval)
+		}
+	}
 	none := run.Amount{}
 	switch b := s.Budget; {
 	case !b.Committed().Within(b.Limit):

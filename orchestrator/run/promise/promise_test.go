@@ -98,3 +98,14 @@ func TestTheStateIsHeldAgainstTheTally(t *testing.T) {
 	}
 	require.Nil(t, promise.NewTally().Check(&run.State{}))
 }
+
+func TestAUsedApprovalIsNotLeftToBeUsedAgain(t *testing.T) {
+	tally := promise.NewTally()
+	for _, step := range append(held(), steps(intent(1))...) {
+		require.Nil(t, tally.Note(step))
+	}
+	state := run.State{Approvals: []run.Approval{{ApprovalRequested: run.ApprovalRequested{Approval: "a"}, Status: run.ApprovalSpent}}}
+	require.Nil(t, tally.Check(&state))
+	state.Approvals[0].Status = run.ApprovalGranted
+	require.Equal(t, promise.ApprovalSpent, tally.Check(&state).Code)
+}
