@@ -31,6 +31,11 @@ func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
+	if s.postgres { // it locks nothing: whoever looks through it may take their time
+		if _, err := tx.ExecContext(ctx, "SET LOCAL "+idleInTransaction+" = 0"); err != nil {
+			return nil, fmt.Errorf("snapshot: %w", errors.Join(err, tx.Rollback()))
+		}
+	}
 	// What only reads may hold no erasure up.
 	return &Snapshot{tx: tx, vault: &vault{master: s.vault.master}, met: fresh{}}, nil
 }

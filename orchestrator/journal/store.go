@@ -214,7 +214,7 @@ func (s *Store) openPostgres(ctx context.Context) error {
 		// The parse error may hold the password.
 		return errors.New("store: the DSN is neither sqlite:PATH nor a PostgreSQL URL")
 	}
-	db := s.openConnector(stdlib.GetConnector(*config))
+	db := s.openConnector(stdlib.GetConnector(*config, stdlib.OptionAfterConnect(boundIdleness(config.RuntimeParams))))
 	most := cmp.Or(s.config.Connections, defaultConnections)
 	db.SetMaxOpenConns(most)
 	db.SetMaxIdleConns(most)
@@ -224,6 +224,22 @@ func (s *Store) openPostgres(ctx context.Context) error {
 	s.read = newDatabase(s.write, true)
 	s.lease = s.read
 	return migrate(ctx, goose.DialectPostgres, db, "postgres")
+}
+
+// idleInTransaction is for how long a process may stand still in the middle of
+// a write. Its locks would keep everybody from the runs that it writes, for as
+// long as its machine answers for it, and whatever its leases say.
+const idleInTransaction = "idle_in_transaction_session_timeout"
+
+// boundIdleness bounds that at 10 s, unless the address says otherwise.
+func boundIdleness(told map[string]string) func(context.Context, *pgx.Conn) error {
+	return func(ctx context.Context, conn *pgx.Conn) error {
+		if told[idleInTransaction] != "" {
+			return nil
+		}
+		_, err := conn.Exec(ctx, "SET "+idleInTransaction+" = '10s'")
+		return err
+	}
 }
 
 func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, folder string) error {
