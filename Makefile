@@ -1,5 +1,7 @@
 .DEFAULT_GOAL := help
 GO ?= go
+TESTFLAGS ?=
+SERVICE_TESTS = $(shell grep -rlE '^//go:build .*services' --include='*_test.go' $(SOURCES))
 SOURCES = agents cmd deploy graph migrations orchestrator $(wildcard *.go)
 
 .PHONY: help check gen gen-check test test-services test-clients fuzz lint bench demo
@@ -18,10 +20,11 @@ gen-check: ## fail when generated files are stale
 	git diff --exit-code -- graph/generated
 
 test: ## the tests that need Go alone
-	$(GO) test ./...
+	$(GO) test $(TESTFLAGS) ./...
 
-test-services: ## the suites against real PostgreSQL and NATS
-	$(GO) test -tags services -count=1 ./orchestrator/journal/... ./orchestrator/bus/... ./cmd/gantry/wire
+test-services: ## the tests that need real PostgreSQL and NATS servers, and those alone
+	$(GO) test -tags services -count=1 $(TESTFLAGS) -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $(SERVICE_TESTS) | paste -sd '|' -))\$$" \
+		$(addprefix ./,$(sort $(dir $(SERVICE_TESTS))))
 
 test-clients: docs/client/node_modules/.package-lock.json ## the GraphQL clients of front ends against the real binary; needs Node
 	$(GO) build -o docs/client/build/gantry ./cmd/gantry

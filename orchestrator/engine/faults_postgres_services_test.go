@@ -46,7 +46,7 @@ func onPostgres(t *testing.T) statementHouse {
 	query.Set("search_path", name)
 	query.Set("synchronous_commit", "off") // what a server loses by dying is not what these tests are about
 	target.RawQuery = query.Encode()
-	return statementHouse{t: t, open: func(l *lane, between func(driver.Connector) driver.Connector) *journal.Store {
+	return statementHouse{t: t, each: 3, open: func(l *lane, between func(driver.Connector) driver.Connector) *journal.Store {
 		store, err := journal.Open(t.Context(), journal.Config{DSN: target.String(), MasterKey: ordealKey, Clock: l.NowMs, Between: between})
 		require.NoError(t, err)
 		do("DO $$ BEGIN DELETE FROM " + strings.Join(tables, "; DELETE FROM ") + "; END $$")
@@ -57,6 +57,7 @@ func onPostgres(t *testing.T) statementHouse {
 // The transaction is tried again, and not the effect: the outside's own book says
 // so in each case.
 func TestFault_C3_SerializationFailuresAndDeadlocksRepeatTheTransaction(t *testing.T) {
+	t.Parallel()
 	onPostgres(t).every(
 		statementFault{name: "serialization failure", err: &pgconn.PgError{Code: "40001", Message: "could not serialize access"}},
 		statementFault{name: "deadlock", err: &pgconn.PgError{Code: "40P01", Message: "deadlock detected"}},
@@ -64,6 +65,7 @@ func TestFault_C3_SerializationFailuresAndDeadlocksRepeatTheTransaction(t *testi
 }
 
 func TestFault_A3_EveryStatementToPostgresMayFailOnce(t *testing.T) {
+	t.Parallel()
 	onPostgres(t).every(
 		statementFault{name: "timeout", err: errStore, breaks: true},
 		statementFault{name: "execute and timeout", err: errStore, after: true, breaks: true},
@@ -71,6 +73,7 @@ func TestFault_A3_EveryStatementToPostgresMayFailOnce(t *testing.T) {
 }
 
 func TestFault_C6_RunsGoOnAfterAPostgresThatWasReadOnly(t *testing.T) {
+	t.Parallel()
 	onPostgres(t).every(statementFault{name: "read-only", lasts: true, about: writes,
 		err: &pgconn.PgError{Code: "25006", Message: "cannot execute in a read-only transaction"}})
 }

@@ -76,7 +76,7 @@ func (c *claimants) compete(workers, each int) {
 		total += epoch
 	}
 	require.Len(c.t, c.won, int(total), "every epoch of every run has one winner")
-	c.t.Logf("claims: %d asked, %d won", workers*each, len(c.won))
+	fmt.Printf("level: L3 claims %d\n", workers*each)
 }
 
 func TestFault_B6_EveryEpochHasOneWinner(t *testing.T) {

@@ -336,9 +336,12 @@ func compare(t *testing.T, worlds string, open func(clock func() int64) (rivals 
 		})
 	}
 	require.Empty(t, missing(), "it did not happen, so it was not compared")
+	compared := 0
 	for _, what := range slices.Sorted(maps.Keys(counts)) {
 		t.Logf("%s: %d", what, counts[what])
+		compared += counts[what]
 	}
+	fmt.Printf("level: L3 compared answers %d\n", compared)
 }
 
 // checksOf sets how many worlds one round has, and returns what undoes that.

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
@@ -20,6 +21,7 @@ type killed struct {
 	after  bool
 	passed int
 	dead   bool
+	stop   context.CancelFunc // what it would do later, such as to try again
 }
 
 func (k *killed) meddle(s journaltest.Statement, happen func() error) error {
@@ -36,6 +38,7 @@ func (k *killed) meddle(s journaltest.Statement, happen func() error) error {
 		_ = happen() // nobody hears of it
 	}
 	s.Break()
+	k.stop()
 	return errLine
 }
 
@@ -44,7 +47,10 @@ func (k *killed) meddle(s journaltest.Statement, happen func() error) error {
 func migrates(t *testing.T, hurry func(driver.Connector) driver.Connector, fresh func() (dsn string, describe func() []string)) {
 	t.Helper()
 	start := func(dsn string, k *killed) error {
-		s, err := journal.Open(t.Context(), journal.Config{DSN: dsn, MasterKey: masterKey, Between: func(c driver.Connector) driver.Connector { return journaltest.Between(k.meddle)(hurry(c)) }})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		k.stop = stop
+		s, err := journal.Open(ctx, journal.Config{DSN: dsn, MasterKey: masterKey, Between: func(c driver.Connector) driver.Connector { return journaltest.Between(k.meddle)(hurry(c)) }})
 		if err != nil {
 			return err
 		}
@@ -70,7 +76,7 @@ func migrates(t *testing.T, hurry func(driver.Connector) driver.Connector, fresh
 			cases++
 		}
 	}
-	t.Logf("migration: %d statements, killed %d times", undisturbed.passed, cases)
+	fmt.Printf("level: L3 killed migrations %d\n", cases)
 }
 
 // rowsOf reads rows of text.

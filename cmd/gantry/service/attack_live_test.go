@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
@@ -67,7 +68,7 @@ func TestFault_I5_ReadersOfOneRunShareItsReadings(t *testing.T) {
 	}
 	done.Wait()
 	require.Equal(t, joined, source.loads.Load(), "%d records to %d readers cost no reading", more, readers)
-	t.Logf("readers: %d, records told: %d, readings: %d", readers, readers*(3+more), joined)
+	fmt.Printf("level: L8 readers of one run %d, records told %d, readings of the store %d\n", readers, readers*(3+more), joined)
 	cancel()
 	reading.Wait()
 	tasks.Wait()

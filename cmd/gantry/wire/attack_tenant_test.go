@@ -354,7 +354,7 @@ func TestFault_J10_IDsOfAnotherOrganisationAreAbsentEverywhere(t *testing.T) {
 	people := []*person{h.of("southwind", asker), h.of("southwind", operator)}
 	probes, differences := m.compare(people, own, theirs, "southwind")
 	require.Empty(t, differences)
-	t.Logf("cross-tenant: fields %d, ids %d, probes %d, differences %d", len(m.leaves), len(theirs.ids)+len(theirs.names)+len(theirs.cursors), probes, len(differences))
+	fmt.Printf("level: L6 cross-tenant fields %d, ids %d, probes %d, differences %d\n", len(m.leaves), len(theirs.ids)+len(theirs.names)+len(theirs.cursors), probes, len(differences))
 	require.Equal(t, before, h.told("northwind")+h.told("southwind"), "nothing was done, here or there")
 	for _, p := range people {
 		everything := string(p.post(`{agents{id name} conversations{edges{cursor node{id}}} runs(first:100){edges{cursor node{id subject{principal} contact{principal} actingChain{principal}}}}
@@ -392,6 +392,6 @@ func TestFault_J10_WhatOneMayNotKnowOfIsAbsentEverywhere(t *testing.T) {
 	})
 	probes, differences := m.compare([]*person{liam}, own, theirs, h.organisation.Name)
 	require.Empty(t, differences)
-	t.Logf("cross-person: fields %d, ids %d, probes %d, differences %d", len(m.leaves), len(theirs.ids)+1, probes, len(differences))
+	fmt.Printf("level: L7 cross-person fields %d, ids %d, probes %d, differences %d\n", len(m.leaves), len(theirs.ids)+1, probes, len(differences))
 	require.Equal(t, before, h.told(h.organisation.Name))
 }

@@ -202,8 +202,7 @@ func TestFault_A1_A2_A3_AKilledRunGoesOnAndActsOnce(t *testing.T) {
 func (m *crashMatrix) report(fates []fate, commits []string) {
 	m.t.Helper()
 	m.play(fates)
-	m.t.Logf("crash matrix: commits %d, positions %d, sites %d, second kills %d, violations %d",
-		len(commits), len(positions)+1, len(fates), m.kills, len(m.faults))
+	fmt.Printf("level: L4 commits %d, sites %d, second kills %d, violations %d\n", len(commits), len(fates), m.kills, len(m.faults))
 	slices.Sort(m.faults)
 	require.Empty(m.t, m.faults, "%s", strings.Join(m.faults, "\n"))
 	require.NotZero(m.t, m.kills)
