@@ -249,12 +249,7 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, folder stri
 	}
 	var options []goose.ProviderOption
 	if dialect == goose.DialectPostgres {
-		// Several processes may start at once: one migrates, the others wait.
-		locker, err := lock.NewPostgresSessionLocker()
-		if err != nil {
-			return fmt.Errorf("migrations: %w", err)
-		}
-		options = append(options, goose.WithSessionLocker(locker))
+		options = append(options, goose.WithSessionLocker(turn{}))
 	}
 	provider, err := goose.NewProvider(dialect, db, files, options...)
 	if err != nil {
@@ -264,6 +259,30 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, folder stri
 		return fmt.Errorf("migrations: %w", err)
 	}
 	return nil
+}
+
+// turn is how several processes that start at once migrate one after the other.
+// The server queues them: goose's own lock asks again every 5 s. Whoever waits
+// holds a snapshot, so that no migration may build an index concurrently.
+type turn struct{}
+
+var _ lock.SessionLocker = turn{}
+
+// turnMs is how long a process waits for the others before it gives up.
+const turnMs = 300_000
+
+// SessionLock waits until nobody else migrates.
+func (turn) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, turnMs*time.Millisecond)
+	defer cancel()
+	_, err := conn.ExecContext(ctx, "SELECT pg_advisory_lock($1)", lock.DefaultLockID)
+	return err
+}
+
+// SessionUnlock lets the next one migrate. A lost connection has done so already.
+func (turn) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", lock.DefaultLockID)
+	return err
 }
 
 // Close lets the writer finish what it was given and closes the database.
