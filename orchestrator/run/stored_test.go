@@ -138,7 +138,7 @@ var storedRuns = map[string]stored{
 	}, run.StatusCompleted, nil, nil},
 }
 
-func TestStoredJournalsOfTheFirstVersionGoOn(t *testing.T) {
+func TestFault_M1_M5_StoredJournalsOfTheFirstVersionGoOn(t *testing.T) {
 	met := map[run.EventKind]bool{}
 	for name, s := range storedRuns {
 		t.Run(name, func(t *testing.T) {

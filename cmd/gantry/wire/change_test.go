@@ -196,7 +196,7 @@ func TestAlteredConfigurationIsNotServed(t *testing.T) {
 
 // A kill stops what a waiting run would do next, also when its call is granted
 // afterwards.
-func TestKillStopsAWaitingRun(t *testing.T) {
+func TestFault_G12_KillStopsAWaitingRun(t *testing.T) {
 	t.Parallel()
 	for scope, name := range map[string]string{"AGENT": reconciler, "TOOL": "ledger.post_adjustment", "DEPARTMENT": "finance", "ALL": ""} {
 		t.Run(scope, func(t *testing.T) {
