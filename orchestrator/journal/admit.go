@@ -131,26 +131,42 @@ func (s *Store) lockGates(function string, names []string) []statement {
 	return []statement{{text: "SELECT " + function + "(hashtextextended(name, 0)) FROM unnest(?::text[]) AS name", args: []any{names}}}
 }
 
-// readNodes reads and locks budgets. One period of a node begins with its
-// limit, when it is met first.
+// readNodes reads and locks budgets. The node of a period is locked after the
+// one that it is a period of: where it is not there yet, that lock holds off
+// whoever would make it too.
 func (b *batch) readNodes() []statement {
 	nodes := b.different(func(w *engine.Write, add func(string)) {
 		for _, move := range w.Budget {
 			add(move.Node)
 		}
 	})
-	var list []statement
+	var whole []string
 	for _, name := range nodes {
-		if node, isPeriod := run.NodeOfPeriod(name); isPeriod {
-			list = append(list, statement{text: "INSERT INTO budgets (node, limit_money, limit_tokens) SELECT ?, limit_money, limit_tokens FROM budgets WHERE node = ? ON CONFLICT (node) DO NOTHING",
-				args: []any{name, node}})
+		if node, isPeriod := run.NodeOfPeriod(name); isPeriod && !slices.Contains(whole, node) {
+			whole = append(whole, node)
 		}
 	}
-	return append(list, b.store.find(budgetColumns, "budgets", "node", " FOR UPDATE", nodes, func(row scanner) error {
+	slices.Sort(whole)
+	scan := func(row scanner) error {
 		node, err := scanBudget(row)
 		b.facts.nodes[node.Node] = node.Budget
 		return err
-	})...)
+	}
+	return slices.Concat(b.store.find(budgetColumns, "budgets", "node", " FOR UPDATE", whole, scan),
+		b.store.find(budgetColumns, "budgets", "node", " FOR UPDATE", nodes, scan))
+}
+
+// node is what a budget stands at. One period of a node begins with its limit.
+func (f *facts) node(name string) (run.Budget, bool) {
+	if node, known := f.nodes[name]; known {
+		return node, true
+	}
+	whole, isPeriod := run.NodeOfPeriod(name)
+	if !isPeriod {
+		return run.Budget{}, false
+	}
+	node, known := f.nodes[whole]
+	return run.Budget{Limit: node.Limit}, known
 }
 
 func (b *batch) readReceipts() []statement {
@@ -206,9 +222,6 @@ func (b *batch) admit(write *engine.Write) error {
 	head := b.facts.heads[write.Head.Run] // the zero head of a run that is not there
 	h := &write.Head
 	h.Epoch, h.Owner, h.LeaseUntil, h.StartedMs, h.EndedMs = head.Epoch, head.Owner, head.LeaseUntil, head.StartedMs, head.EndedMs
-	if head.Version == 0 && write.From != 0 {
-		return run.ErrConflict
-	}
 	if err := run.Admit(head, write.From, write.Epoch); err != nil {
 		return err
 	}
@@ -235,7 +248,7 @@ func (b *batch) admitMoves(moves []run.BudgetMove) error {
 		node, met := after[move.Node]
 		if !met {
 			var known bool
-			if node, known = b.facts.nodes[move.Node]; !known {
+			if node, known = b.facts.node(move.Node); !known {
 				return run.ErrBudget
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
@@ -70,8 +72,14 @@ func (s *Store) enqueue(ctx context.Context, it *item) error {
 	}
 }
 
-// check refuses a write whose parts contradict each other.
+// check refuses a write whose parts contradict each other, or whose names no
+// database takes as text.
 func check(write *engine.Write) error {
+	for _, name := range names(write) {
+		if !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
+			return fmt.Errorf("%w: a name is no text", ErrMalformed)
+		}
+	}
 	if len(write.Records) == 0 {
 		return fmt.Errorf("%w: it has no record", ErrMalformed)
 	}
@@ -85,6 +93,34 @@ func check(write *engine.Write) error {
 		return fmt.Errorf("%w: the head is not that of the last record", ErrMalformed)
 	}
 	return nil
+}
+
+// names are what a write has in columns of text, apart from what is JSON there.
+func names(write *engine.Write) []string {
+	h := &write.Head
+	list := []string{h.Run, h.Organisation, h.Root, h.Parent, h.Conversation, h.Subject, h.Agent, h.Department}
+	if r := write.Receipt; r != nil {
+		list = append(list, r.Organisation, r.Caller, r.Command, r.Request, r.Run)
+	}
+	for _, change := range write.Gates {
+		list = append(list, change.Gate, change.Value)
+	}
+	for _, guard := range write.Guards {
+		list = append(list, guard.Gate, guard.Value)
+	}
+	for _, move := range write.Budget {
+		list = append(list, move.Node)
+	}
+	for _, item := range write.Inbox {
+		list = append(list, item.ID, item.Organisation, item.Run)
+	}
+	for _, p := range write.Payloads {
+		list = append(list, p.Text.ID, p.Text.Subject, p.Run)
+	}
+	for _, e := range write.Entries {
+		list = append(list, e.Conversation, e.Organisation, e.Run, e.Author)
+	}
+	return list
 }
 
 func (s *Store) writeLoop(ctx context.Context) {

@@ -96,11 +96,6 @@ type statement struct {
 	scan func(scanner) error // takes each row; nil where none comes
 }
 
-// session sends the statements of one batch, in order, inside its transaction.
-type session interface {
-	send(ctx context.Context, list []statement) error
-}
-
 // prepared are the writer's statements on SQLite, by their text; on PostgreSQL
 // its driver keeps them. The query builder would format arguments into every
 // statement, which costs a batch more than all the rest. Only the writer's

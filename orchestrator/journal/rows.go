@@ -41,7 +41,8 @@ func (b *batch) record(write *engine.Write) error {
 		b.facts.gates[change.Gate] = change.Value
 	}
 	for _, move := range write.Budget {
-		b.facts.nodes[move.Node] = moved(b.facts.nodes[move.Node], move)
+		node, _ := b.facts.node(move.Node)
+		b.facts.nodes[move.Node] = moved(node, move)
 	}
 	for _, item := range write.Inbox {
 		b.inbox[[2]string{item.Organisation, item.ID}] = item
