@@ -37,6 +37,7 @@ func receiptOf(r *engine.Receipt) receiptKey { return receiptKey{r.Organisation,
 // batch is the writes of one transaction.
 type batch struct {
 	store    *Store
+	items    []*item
 	writes   []*engine.Write
 	admitted []*engine.Write
 	facts    facts
@@ -44,10 +45,12 @@ type batch struct {
 }
 
 func (s *Store) newBatch(items []*item) *batch {
-	b := &batch{store: s, changes: newChanges(s.n), facts: facts{heads: map[string]run.Head{}, gates: map[string]string{}, nodes: map[string]run.Budget{},
+	b := &batch{store: s, items: items, changes: newChanges(s.n), facts: facts{heads: map[string]run.Head{}, gates: map[string]string{}, nodes: map[string]run.Budget{},
 		receipts: map[receiptKey]bool{}, conversations: map[string]thread{}, keys: map[string]cipher.AEAD{}}}
 	for _, it := range items {
-		b.writes = append(b.writes, &it.write)
+		if it.write != nil {
+			b.writes = append(b.writes, it.write)
+		}
 	}
 	return b
 }

@@ -32,9 +32,11 @@ var (
 	ErrMalformed = errors.New("the write is malformed")
 )
 
-// item is one write on its way through the writer.
+// item is one write on its way through the writer, or statements that share its
+// transaction: they are made under the database clock, anew for each attempt.
 type item struct {
-	write engine.Write
+	write *engine.Write
+	aside func(nowMs int64) statement
 	done  chan error
 }
 
@@ -46,7 +48,7 @@ func (s *Store) Append(ctx context.Context, write engine.Write) error {
 	if err := check(&write); err != nil {
 		return err
 	}
-	it := &item{write: write, done: make(chan error, 1)}
+	it := &item{write: &write, done: make(chan error, 1)}
 	if err := s.enqueue(ctx, it); err != nil {
 		return err
 	}
@@ -56,6 +58,16 @@ func (s *Store) Append(ctx context.Context, write engine.Write) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// beside sends a statement in the transaction of the next batch. Once it is on
+// its way its answer is waited for: a lease that was taken must be known.
+func (s *Store) beside(ctx context.Context, aside func(nowMs int64) statement) error {
+	it := &item{aside: aside, done: make(chan error, 1)}
+	if err := s.enqueue(ctx, it); err != nil {
+		return err
+	}
+	return <-it.done
 }
 
 func (s *Store) enqueue(ctx context.Context, it *item) error {
@@ -132,7 +144,8 @@ func (s *Store) writeLoop(ctx context.Context) {
 // gather takes what waits already, after letting woken runs add theirs. It
 // never waits for a time.
 func (s *Store) gather(first *item) []*item {
-	batch, rows, bytes := []*item{first}, len(first.write.Records), size(first)
+	batch := []*item{first}
+	rows, bytes := size(first)
 	for range 2 {
 		runtime.Gosched()
 		for rows < maxBatchRows && bytes < maxBatchBytes {
@@ -142,8 +155,8 @@ func (s *Store) gather(first *item) []*item {
 					return batch
 				}
 				batch = append(batch, it)
-				rows += len(it.write.Records)
-				bytes += size(it)
+				moreRows, moreBytes := size(it)
+				rows, bytes = rows+moreRows, bytes+moreBytes
 				continue
 			default:
 			}
@@ -153,15 +166,17 @@ func (s *Store) gather(first *item) []*item {
 	return batch
 }
 
-func size(it *item) int {
-	total := 0
+func size(it *item) (rows, bytes int) {
+	if it.write == nil {
+		return 1, 0
+	}
 	for _, r := range it.write.Records {
-		total += len(r.Body)
+		bytes += len(r.Body)
 	}
 	for _, p := range it.write.Payloads {
-		total += len(p.Bytes)
+		bytes += len(p.Bytes)
 	}
-	return total
+	return len(it.write.Records), bytes
 }
 
 // commit writes a batch in one transaction. When the database fails it, each
@@ -268,19 +283,25 @@ func (s *Store) pipelined(ctx context.Context, b *batch) (answers []error, err e
 }
 
 // settle admits the writes one after the other and gives what is to be sent of
-// those that are accepted.
-func (b *batch) settle() (answers []error, writes []statement, err error) {
-	for _, write := range b.writes {
-		refusal := b.admit(write)
+// those that are accepted, and then what goes beside them.
+func (b *batch) settle() (answers []error, list []statement, err error) {
+	var asides []statement
+	for _, it := range b.items {
+		if it.write == nil {
+			answers = append(answers, nil)
+			asides = append(asides, it.aside(b.facts.nowMs))
+			continue
+		}
+		refusal := b.admit(it.write)
 		answers = append(answers, refusal)
 		if refusal != nil {
 			continue
 		}
-		b.admitted = append(b.admitted, write)
-		if err := b.record(write); err != nil {
+		b.admitted = append(b.admitted, it.write)
+		if err := b.record(it.write); err != nil {
 			return nil, nil, err
 		}
 	}
-	writes, err = b.statements()
-	return answers, writes, err
+	list, err = b.statements()
+	return answers, append(list, asides...), err
 }

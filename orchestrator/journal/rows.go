@@ -13,12 +13,12 @@ import (
 // changes are what the admitted writes of a batch come to: what several of them
 // touch has its last value.
 type changes struct {
-	n                                                              uint64 // of the writer's last record
-	created, moved                                                 map[string]*run.Head
-	records, payloads, keys, receipts, budgets, gates, items, gone [][]any
-	entries, conversations                                         [][]any
-	inbox                                                          map[[2]string]engine.InboxItem
-	committed                                                      []Committed
+	n                                                               uint64 // of the writer's last record
+	created, moved                                                  map[string]*run.Head
+	records, payloads, keys, receipts, budgets, gates, opened, gone [][]any
+	entries, conversations                                          [][]any
+	inbox                                                           map[[2]string]engine.InboxItem
+	committed                                                       []Committed
 }
 
 func newChanges(n uint64) *changes {
@@ -147,7 +147,7 @@ func (b *batch) statements() ([]statement, error) {
 		s.insert("gates", "name, value", "ON CONFLICT (name) DO UPDATE SET value = excluded.value", b.gates),
 		s.insert("budgets", budgetColumns, "ON CONFLICT (node) DO UPDATE SET "+amounts, b.budgets),
 		s.insert("inbox", itemColumns, "ON CONFLICT (organisation, id) DO UPDATE SET run = excluded.run, kind = excluded.kind, "+
-			"approvers = excluded.approvers, not_after_ms = excluded.not_after_ms, since_ms = excluded.since_ms", b.items),
+			"approvers = excluded.approvers, not_after_ms = excluded.not_after_ms, since_ms = excluded.since_ms", b.opened),
 		s.insert("conversation_entries", "conversation, number, kind, run, author, text, at_ms", "", b.entries))
 	for _, row := range b.conversations {
 		list = append(list, statement{text: "UPDATE conversations SET next = ? WHERE id = ?", args: row})
@@ -183,7 +183,7 @@ func (b *batch) noteItems() error {
 		if err != nil {
 			return err
 		}
-		b.items = append(b.items, []any{i.ID, i.Organisation, i.Run, string(i.Kind), string(approvers), i.NotAfterMs, i.SinceMs})
+		b.opened = append(b.opened, []any{i.ID, i.Organisation, i.Run, string(i.Kind), string(approvers), i.NotAfterMs, i.SinceMs})
 	}
 	return nil
 }

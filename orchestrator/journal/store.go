@@ -64,7 +64,6 @@ type Store struct {
 	config   Config
 	write    *bun.DB // SQLite: one connection
 	read     *database
-	lease    *database // on the connections of write
 	postgres bool
 	lock     *os.File
 	id       string // of this writer
@@ -168,7 +167,7 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	}
 	reader.SetMaxOpenConns(8)
 	reader.SetMaxIdleConns(8)
-	s.read, s.lease = newDatabase(bun.NewDB(reader, sqlitedialect.New()), false), newDatabase(s.write, false)
+	s.read = newDatabase(bun.NewDB(reader, sqlitedialect.New()), false)
 	if err := migrate(ctx, goose.DialectSQLite3, writer, "sqlite"); err != nil {
 		return err
 	}
@@ -222,7 +221,6 @@ func (s *Store) openPostgres(ctx context.Context) error {
 	s.vault.lock = " FOR SHARE"
 	s.write = bun.NewDB(db, pgdialect.New())
 	s.read = newDatabase(s.write, true)
-	s.lease = s.read
 	return migrate(ctx, goose.DialectPostgres, db, "postgres")
 }
 
