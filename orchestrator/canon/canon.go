@@ -7,8 +7,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
+	jsonv1 "encoding/json"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -36,7 +37,7 @@ func JSON(raw []byte) ([]byte, error) {
 // it. Values that have no faithful JSON form (NaN, integers beyond 2^53,
 // strings of invalid UTF-8) are an *Error.
 func Marshal(v any) ([]byte, error) {
-	raw, err := json.Marshal(v)
+	raw, err := jsonv1.Marshal(v)
 	if err != nil {
 		return nil, &Error{Code: NotJSON}
 	}
@@ -44,6 +45,13 @@ func Marshal(v any) ([]byte, error) {
 		return nil, &Error{Code: InvalidUTF8}
 	}
 	return JSON(raw)
+}
+
+// Unmarshal reads one JSON value into a Go value. It takes nothing that it has
+// no place for: unknown or repeated keys, keys in another case and bytes after
+// the value are an error.
+func Unmarshal(raw []byte, into any) error {
+	return json.Unmarshal(raw, into, json.RejectUnknownMembers(true))
 }
 
 // Digest returns the SHA-256 of canonical bytes in lower-case hexadecimal.

@@ -1,11 +1,9 @@
 package run
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"gantry.dev/orchestrator/canon"
 )
@@ -28,15 +26,7 @@ type form struct {
 func formOf[E Event]() form {
 	return form{version: 1, decode: func(body []byte) (Event, error) {
 		var event E
-		decoder := json.NewDecoder(bytes.NewReader(body))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&event); err != nil {
-			return event, err
-		}
-		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-			return event, errors.New("more than one value")
-		}
-		return event, nil
+		return event, canon.Unmarshal(body, &event)
 	}}
 }
 
