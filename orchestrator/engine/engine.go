@@ -47,8 +47,9 @@ const decideAttempts = 64
 // what happened instead is recorded. Errors: *run.Refusal, ErrNotFound, ErrReplayed (the receipt holds
 // the first answer), ErrTooBusy, ErrStore, run.ErrBudget.
 func (e *Engine) Submit(ctx context.Context, in Submission) (*run.State, error) {
+	var known *run.State // as far as it was read; a run that moves on is read on from there
 	for range decideAttempts {
-		state, err := e.attempt(ctx, in)
+		state, err := e.attempt(ctx, in, &known)
 		if in.Receipt != nil && refused(err) {
 			err = e.explain(ctx, *in.Receipt, err)
 		}
@@ -73,15 +74,15 @@ func (e *Engine) explain(ctx context.Context, receipt Receipt, refusal error) er
 	return err
 }
 
-func (e *Engine) attempt(ctx context.Context, in Submission) (*run.State, error) {
+func (e *Engine) attempt(ctx context.Context, in Submission, known **run.State) (*run.State, error) {
 	rules, err := e.rules(ctx, in.Organisation)
 	if err != nil {
 		return nil, err
 	}
-	state, err := e.stateFor(ctx, in)
-	if err != nil {
+	if err := e.readOn(ctx, in, known); err != nil {
 		return nil, err
 	}
+	state := (*known).Clone()
 	nowMs, err := e.journal.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -113,33 +114,46 @@ func ofStore(err error) error {
 	return fmt.Errorf("%w: %w", ErrStore, err)
 }
 
-func (e *Engine) stateFor(ctx context.Context, in Submission) (*run.State, error) {
+// readOn brings what is known of the submission's run up to what its journal
+// holds.
+func (e *Engine) readOn(ctx context.Context, in Submission, known **run.State) error {
 	if _, starts := in.Command.(run.Start); starts {
-		return &run.State{ID: in.Run}, nil
+		*known = &run.State{ID: in.Run}
+		return nil
 	}
-	state, err := e.State(ctx, in.Run)
+	state := *known
+	if state == nil {
+		state = &run.State{ID: in.Run}
+	}
+	err := e.read(ctx, state)
 	if unreadable(err) {
 		err = park(ctx, e.journal, in.Run, 0, err)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if state.Started.Organisation != in.Organisation {
-		return nil, fmt.Errorf("%w: run", ErrNotFound)
+		return fmt.Errorf("%w: run", ErrNotFound)
 	}
-	return state, nil
+	*known = state
+	return nil
 }
 
 // State folds a run from its journal. Errors: ErrNotFound, run.ErrChain,
 // run.ErrUnknownRecord, run.ErrBroken.
 func (e *Engine) State(ctx context.Context, id string) (*run.State, error) {
-	head, records, err := e.journal.Load(ctx, id, 0)
-	if err != nil {
-		return nil, err
-	}
 	state := &run.State{ID: id}
-	if err := fold(state, head, records); err != nil {
+	if err := e.read(ctx, state); err != nil {
 		return nil, err
 	}
 	return state, nil
+}
+
+// read folds what the journal holds beyond the state.
+func (e *Engine) read(ctx context.Context, state *run.State) error {
+	head, records, err := e.journal.Load(ctx, state.ID, state.Version)
+	if err != nil {
+		return err
+	}
+	return fold(state, head, records)
 }

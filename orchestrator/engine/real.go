@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -61,6 +62,8 @@ func (w *RealWorld) Wait(ctx context.Context, box *Mailbox, untilMs int64) {
 	select {
 	case <-box.Signal():
 		box.ring()
+		// What is about to end beside it is recorded in the same write.
+		runtime.Gosched()
 	case <-timer.C:
 	case <-ctx.Done():
 	}

@@ -53,6 +53,22 @@ func TestReplayGivesTheLiveState(t *testing.T) {
 	})
 }
 
+func TestWhatIsAppliedToACloneIsNotAppliedToItsOrigin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := play(t, steps)
+		at := rapid.IntRange(0, len(p.records)).Draw(t, "at")
+		origin, again := &run.State{ID: "r1"}, &run.State{ID: "r1"}
+		require.NoError(t, run.Replay(origin, p.records[:at]))
+		require.NoError(t, run.Replay(again, p.records[:at]))
+		clone := origin.Clone()
+		require.NoError(t, run.Replay(clone, p.records[at:]))
+		require.Equal(t, again, origin)
+		require.NoError(t, run.Replay(origin, p.records[at:]))
+		require.Equal(t, p.s, origin)
+		require.Equal(t, p.s, clone)
+	})
+}
+
 func TestAStateNamesEveryTextOfItsJournalOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := play(t, steps)

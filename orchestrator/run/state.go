@@ -1,6 +1,11 @@
 package run
 
-import "gantry.dev/orchestrator/policy"
+import (
+	"maps"
+	"slices"
+
+	"gantry.dev/orchestrator/policy"
+)
 
 // State is a run folded from its journal. Its zero value is a run that was not
 // started. Only Apply changes it.
@@ -36,6 +41,25 @@ type State struct {
 	openSteers int
 	firstOpen  int    // index in Calls of the first call that may not have ended
 	texts      []Text // of every event, in the journal's order
+}
+
+// Clone returns a state that can be applied to without changing this one. Events
+// are shared: nothing changes them.
+func (s *State) Clone() *State {
+	clone := *s
+	clone.Turns, clone.Calls = slices.Clone(s.Turns), slices.Clone(s.Calls)
+	clone.Approvals, clone.Questions, clone.Steers = slices.Clone(s.Approvals), slices.Clone(s.Questions), slices.Clone(s.Steers)
+	clone.Begun, clone.repeats = maps.Clone(s.Begun), maps.Clone(s.repeats)
+	clone.texts = slices.Clip(s.texts)
+	// What grows in them must not grow into what the other has there.
+	for i := range clone.Calls {
+		call := &clone.Calls[i]
+		call.Late, call.Resolutions = slices.Clip(call.Late), slices.Clip(call.Resolutions)
+	}
+	for i := range clone.Approvals {
+		clone.Approvals[i].Decisions = slices.Clip(clone.Approvals[i].Decisions)
+	}
+	return &clone
 }
 
 // Texts returns every text that the run's events bear, each once, in the order
