@@ -186,7 +186,7 @@ func TestCase_Loop_05_WhatIsReplayedRestoresNoAuthority(t *testing.T) {
 // and results stand together or not at all.
 func TestCase_Loop_06_ATurnIsOneGroupAndReasoningIsNotReplayed(t *testing.T) {
 	inside(t, newOrganisation(answering), func(t *testing.T, h *house) {
-		h.take = func(_ context.Context, request model.Request, _ func(string)) (model.Answer, error) {
+		h.take = func(_ context.Context, _ model.Request, _ func(string)) (model.Answer, error) {
 			turn := len(h.requests)
 			answer := model.Answer{Finish: model.FinishCalls, Text: fmt.Sprint("turn ", turn), Reasoning: fmt.Sprint("thought ", turn), Usage: done.Usage,
 				Calls: []model.Proposed{proposed("x", "things.read", fmt.Sprintf(`{"id":"a%d"}`, turn)), proposed("y", "things.read", fmt.Sprintf(`{"id":"b%d"}`, turn))}}

@@ -233,7 +233,7 @@ func TestFault_D12_ARefusalEndsTheRunAtOnce(t *testing.T) {
 // beside a call that looks whole is missing.
 func TestFault_D4_AnAnswerCutAtItsLengthStartsNoCall(t *testing.T) {
 	inside(t, newOrganisation(answering), func(t *testing.T, h *house) {
-		h.take = func(_ context.Context, request model.Request, _ func(string)) (model.Answer, error) {
+		h.take = func(_ context.Context, _ model.Request, _ func(string)) (model.Answer, error) {
 			if len(h.requests) == 2 {
 				return done, nil
 			}

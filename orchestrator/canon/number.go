@@ -16,7 +16,7 @@ const exactDigits = 15
 // numberFault says why a number as written does not survive as a double, or
 // nothing when it does.
 func numberFault(number []byte) Code {
-	if len(number) <= exactDigits && bytes.IndexAny(number, ".eE") < 0 {
+	if len(number) <= exactDigits && !bytes.ContainsAny(number, ".eE") {
 		return ""
 	}
 	written := string(number)

@@ -61,7 +61,7 @@ func (d *database) QueryContext(ctx context.Context, query string, args ...any) 
 	if d.postgres {
 		return d.bun.DB.QueryContext(ctx, numbered(query), args...)
 	}
-	if prepared := d.statement(ctx, query); prepared != nil {
+	if prepared := d.statement(ctx, query); prepared != nil { //nolint:sqlclosecheck // kept for the next time
 		return prepared.QueryContext(ctx, args...)
 	}
 	return d.bun.DB.QueryContext(ctx, query, args...)
@@ -72,7 +72,7 @@ func (d *database) QueryRowContext(ctx context.Context, query string, args ...an
 	if d.postgres {
 		return d.bun.DB.QueryRowContext(ctx, numbered(query), args...)
 	}
-	if prepared := d.statement(ctx, query); prepared != nil {
+	if prepared := d.statement(ctx, query); prepared != nil { //nolint:sqlclosecheck // kept for the next time
 		return prepared.QueryRowContext(ctx, args...)
 	}
 	return d.bun.DB.QueryRowContext(ctx, query, args...)
@@ -83,7 +83,7 @@ func (d *database) ExecContext(ctx context.Context, query string, args ...any) (
 	if d.postgres {
 		return d.bun.DB.ExecContext(ctx, numbered(query), args...)
 	}
-	if prepared := d.statement(ctx, query); prepared != nil {
+	if prepared := d.statement(ctx, query); prepared != nil { //nolint:sqlclosecheck // kept for the next time
 		return prepared.ExecContext(ctx, args...)
 	}
 	return d.bun.DB.ExecContext(ctx, query, args...)
@@ -109,7 +109,7 @@ type prepared struct {
 // transactions: inside one, SQLite's only connection for writing is taken.
 func (p *prepared) ready(ctx context.Context, db *sql.DB) {
 	for _, text := range p.fresh {
-		if statement, err := db.PrepareContext(ctx, text); err == nil {
+		if statement, err := db.PrepareContext(ctx, text); err == nil { //nolint:sqlclosecheck // kept for the next batch
 			p.known[text] = statement // without it the text is sent as it is
 		}
 	}

@@ -61,7 +61,7 @@ func (b *batch) record(write *engine.Write) error {
 }
 
 // number is a count as databases hold it.
-func number(n uint64) int64 { return int64(n) } //nolint:gosec // no run comes to 2^63 records
+func number(n uint64) int64 { return int64(n) }
 
 func (b *batch) recordHead(write *engine.Write) {
 	h := &write.Head
@@ -105,7 +105,7 @@ func (b *batch) recordEntries(entries []engine.Entry) error {
 		thread := b.facts.conversations[e.Conversation]
 		thread.next++
 		b.facts.conversations[e.Conversation] = thread
-		e.Number = number64(thread.next)
+		e.Number = uint64(thread.next)
 		text, err := json.Marshal(e.Text)
 		if err != nil {
 			return err
@@ -115,8 +115,6 @@ func (b *batch) recordEntries(entries []engine.Entry) error {
 	}
 	return nil
 }
-
-func number64(n int64) uint64 { return uint64(n) } //nolint:gosec // counts from 1
 
 // statements are the changes as they are sent.
 func (b *batch) statements() ([]statement, error) {

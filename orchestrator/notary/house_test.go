@@ -151,19 +151,24 @@ func (h *house) do(db *sql.DB, statement string, args ...any) {
 	require.NotZero(h.t, changed, "the damage must hit something")
 }
 
-// rechain makes a run's records after a number follow from each other again, as
-// somebody would who has the database and the program.
-func (h *house) rechain(db *sql.DB, id string, from int) {
+// stored are the records of a run as they lie in the database.
+func (h *house) stored(db *sql.DB, id string) (records []run.Record) {
 	rows, err := db.QueryContext(h.t.Context(), "SELECT run, seq, kind, version, at_ms, body, prev, digest FROM journal WHERE run = ? ORDER BY seq", id)
 	require.NoError(h.t, err)
-	var records []run.Record
+	defer func() { require.NoError(h.t, rows.Close()) }()
 	for rows.Next() {
 		var r run.Record
 		require.NoError(h.t, rows.Scan(&r.Run, &r.Seq, (*string)(&r.Kind), &r.Version, &r.AtMs, &r.Body, &r.Prev, &r.Digest))
 		records = append(records, r)
 	}
 	require.NoError(h.t, rows.Err())
-	require.NoError(h.t, rows.Close())
+	return records
+}
+
+// rechain makes a run's records after a number follow from each other again, as
+// somebody would who has the database and the program.
+func (h *house) rechain(db *sql.DB, id string, from int) {
+	records := h.stored(db, id)
 	for i := range records {
 		if i+1 < from {
 			continue

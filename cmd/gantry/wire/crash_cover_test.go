@@ -6,8 +6,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -58,10 +58,15 @@ func covers(t *testing.T, commits []string) {
 func writingMethods(t *testing.T) []string {
 	t.Helper()
 	const folder = "../../../orchestrator/journal"
-	packages, err := parser.ParseDir(token.NewFileSet(), folder, func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	sources, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	require.NoError(t, err)
 	uses := map[string][]string{} // by method of the store: its fields and methods
-	for _, file := range packages["journal"].Files {
+	for _, source := range sources {
+		if strings.HasSuffix(source, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), source, nil, 0)
+		require.NoError(t, err)
 		for _, declared := range file.Decls {
 			f, isFunction := declared.(*ast.FuncDecl)
 			if !isFunction || f.Recv == nil || len(f.Recv.List[0].Names) == 0 {

@@ -164,11 +164,11 @@ func TestFault_A13_WhatWasAcknowledgedIsInTheFiles(t *testing.T) {
 			pragmas = append(pragmas, said)
 		}})
 	}
-	type copy struct {
+	type snapshot struct {
 		place
 		acknowledged int
 	}
-	var copies []copy
+	var copies []snapshot
 	acknowledged := 0 // records
 	config.Site = func(name string) {
 		d.site(name)
@@ -184,7 +184,7 @@ func TestFault_A13_WhatWasAcknowledgedIsInTheFiles(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if strings.HasPrefix(commit, "Append ") && position == stands {
-			copies = append(copies, copy{h.copied(at), acknowledged})
+			copies = append(copies, snapshot{h.copied(at), acknowledged})
 		}
 	}
 	p, err := wire.Open(t.Context(), config)
