@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,12 +27,15 @@ type crash struct {
 	Folder, Database string
 	Outside, Token   string // the outside, and which case asks it
 	Way              string
-	Die              string // "COMMIT/POSITION#N" or "POINT#N": the nth passing
-	Recovery         int    // dies at this passing of any point since the store was open; 0 for never
-	Lie              string // "COMMIT#N", which stands and is said to have failed
-	LieDies          bool   // and dies at the next point
-	Hold             bool   // the effect waits until the lease was renewed
-	Stop             bool   // the process stops before its effect until it is let go on
+	Die              string   // "COMMIT/POSITION#N" or "POINT#N": the nth passing
+	Recovery         int      // dies at this passing of any point since the store was open; 0 for never
+	Lie              string   // "COMMIT#N", which stands and is said to have failed
+	LieDies          bool     // and dies at the next point
+	Hold             bool     // the effect waits until the lease was renewed
+	Stop             bool     // the process stops before its effect until it is let go on
+	Still            []string // the passings at which it stands still until it is let go on
+	Worker           string   // its name; empty: the usual one
+	Idle             bool     // its people only look on
 }
 
 // word is what a child says at its end.
@@ -78,10 +82,22 @@ func (d *dying) at(point string) {
 	if !slices.ContainsFunc(opening, func(o string) bool { return strings.HasPrefix(point, o) }) {
 		d.word.Passed++
 	}
+	if slices.Contains(d.Still, passing) {
+		standStill()
+	}
 	if passing == d.Die || d.Recovery > 0 && d.word.Passed == d.Recovery || d.lied && d.LieDies {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // the kill is on its way
 	}
+}
+
+// standStill stops the process until it is let go on.
+func standStill() {
+	goOn := make(chan os.Signal, 1)
+	signal.Notify(goOn, syscall.SIGCONT)
+	defer signal.Stop(goOn)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	<-goOn // the stop is on its way
 }
 
 func (d *dying) lies(commit string) bool {
@@ -161,7 +177,7 @@ func (d *dying) config() wire.Config {
 	if d.Way == wayMany {
 		lease *= 4 // there are many to renew
 	}
-	return wire.Config{Folder: d.Folder, Database: d.Database, Work: true, Dev: true, Lease: lease, Poll: 20 * time.Millisecond, Runs: manyRuns,
+	return wire.Config{Folder: d.Folder, Database: d.Database, Work: true, Dev: true, Lease: lease, Poll: 20 * time.Millisecond, Runs: manyRuns, Worker: d.Worker,
 		Secrets: map[string]string{"ledger": d.Token}, Site: d.site, Between: d.watch.between}
 }
 

@@ -147,6 +147,9 @@ func (l *life) finish(ctx context.Context) error {
 
 // act does what the run waits for, as long as it does.
 func (l *life) act(ctx context.Context) error {
+	if l.Idle {
+		return nil
+	}
 	state, err := l.platform.Engine.State(ctx, l.run)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -16,6 +17,15 @@ import (
 // children are what this test binary does as a child process, by the variable
 // of its environment that says so.
 var children = map[string]func(ctx context.Context) error{"CRASH": crashChild}
+
+// atEnd is what is told when all tests are over.
+var atEnd []func()
+
+// last adds to that.
+func last(tell func()) bool {
+	atEnd = append(atEnd, tell)
+	return true
+}
 
 // The child process is this test binary again, told by its environment what to
 // do and where to die.
@@ -30,11 +40,19 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, tell := range atEnd {
+		tell()
+	}
+	os.Exit(code)
 }
+
+// still before a point means that the process stands still there, and goes on.
+const still = "still "
 
 // dieAt kills the process at the nth passing of a point.
 func dieAt(site string) wire.Site {
+	site, stands := strings.CutPrefix(site, still)
 	if site == "" {
 		return nil
 	}
@@ -45,6 +63,10 @@ func dieAt(site string) wire.Site {
 		defer mu.Unlock()
 		passed[name]++
 		if fmt.Sprintf("%s#%d", name, passed[name]) == site {
+			if stands {
+				standStill()
+				return
+			}
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {} // the kill is on its way
 		}
