@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/run"
@@ -16,6 +17,7 @@ import (
 // will change the database.
 type facts struct {
 	nowMs         int64
+	readAt        time.Time // when the clock said that
 	heads         map[string]run.Head
 	gates         map[string]string
 	nodes         map[string]run.Budget
@@ -213,7 +215,11 @@ func (b *batch) readClock() []statement {
 		b.facts.nowMs = clock()
 		return nil
 	}
-	return []statement{{clockQuery, nil, func(row scanner) error { return row.Scan(&b.facts.nowMs) }}}
+	return []statement{{clockQuery, nil, func(row scanner) error {
+		err := row.Scan(&b.facts.nowMs)
+		b.facts.readAt = time.Now()
+		return err
+	}}}
 }
 
 // admit checks everything that a write depends on. What it returns is the

@@ -229,7 +229,7 @@ func (s *Store) transact(ctx context.Context, items []*item) (answers []error, c
 		return nil, nil, err
 	}
 	s.n = b.n
-	s.sawClock(b.facts.nowMs)
+	s.sawClock(b.facts.nowMs, b.facts.readAt)
 	return answers, b.committed, nil
 }
 

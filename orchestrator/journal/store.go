@@ -344,13 +344,13 @@ func (s *Store) Now(ctx context.Context) (int64, error) {
 	}
 	nowMs, err := s.now(ctx, s.read)
 	if err == nil {
-		s.sawClock(nowMs)
+		s.sawClock(nowMs, time.Now())
 	}
 	return nowMs, err
 }
 
-func (s *Store) sawClock(databaseMs int64) {
-	s.clock.Store(&reading{databaseMs: databaseMs, at: time.Now()})
+func (s *Store) sawClock(databaseMs int64, at time.Time) {
+	s.clock.Store(&reading{databaseMs: databaseMs, at: at})
 }
 
 // now reads the database clock.
