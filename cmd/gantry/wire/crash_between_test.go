@@ -107,6 +107,16 @@ func writePoint() string {
 
 var writes = regexp.MustCompile(`^\s*(INSERT INTO|UPDATE|DELETE FROM)\s+"?(\w+)`)
 
+// leaseWrite is what a statement of the writer does about leases, "" for nothing.
+func leaseWrite(query string) string {
+	for start, method := range map[string]string{"epoch = ": "Claim", "lease_until = ": "Renew", "owner = ": "Release"} {
+		if strings.HasPrefix(query, "UPDATE heads SET "+start) {
+			return method
+		}
+	}
+	return ""
+}
+
 type watchedConnector struct {
 	driver.Connector
 	watch *watch
@@ -154,15 +164,18 @@ func (t *watchedTx) before(query string) (isWrite bool) {
 		return false
 	}
 	if t.name == "" {
-		switch t.method {
-		case "Append":
+		lease := leaseWrite(query)
+		switch {
+		case t.method == "Append" && lease != "": // and nothing of a run, which would come first
+			t.name = lease
+		case t.method == "Append":
 			t.name = t.conn.watch.expected()
-		case "Open":
+		case t.method == "Open":
 			t.name = "Open " + table[1] + " " + table[2]
 		default:
 			t.name = t.method
 		}
-		if t.method != "Append" { // that one has begun when it was given to the writer
+		if t.method != "Append" || lease != "" { // a run's write has begun when it was given to the writer
 			t.conn.watch.pass(t.name, begins)
 		}
 	}
@@ -224,13 +237,16 @@ func (c *watchedConn) alone(ctx context.Context, query string) (*watchedTx, erro
 
 // ExecContext runs a statement.
 func (c *watchedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	return c.exec(ctx, query, args, func() (driver.Result, error) { return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args) })
+}
+
+// exec runs a statement, prepared or not.
+func (c *watchedConn) exec(ctx context.Context, query string, args []driver.NamedValue, do func() (driver.Result, error)) (driver.Result, error) {
 	own, err := c.alone(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	result, err := watched(c.tx, query, args, func() (driver.Result, error) {
-		return c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
-	})
+	result, err := watched(c.tx, query, args, do)
 	if own == nil {
 		return result, err
 	}
@@ -242,13 +258,16 @@ func (c *watchedConn) ExecContext(ctx context.Context, query string, args []driv
 
 // QueryContext runs a statement that gives rows.
 func (c *watchedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	return c.ask(ctx, query, args, func() (driver.Rows, error) { return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args) })
+}
+
+// ask runs a statement that gives rows, prepared or not.
+func (c *watchedConn) ask(ctx context.Context, query string, args []driver.NamedValue, do func() (driver.Rows, error)) (driver.Rows, error) {
 	own, err := c.alone(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := watched(c.tx, query, args, func() (driver.Rows, error) {
-		return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
-	})
+	rows, err := watched(c.tx, query, args, do)
 	if own == nil {
 		return rows, err
 	}
@@ -347,10 +366,10 @@ type watchedStmt struct {
 
 // ExecContext runs the statement.
 func (s *watchedStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	return watched(s.conn.tx, s.query, args, func() (driver.Result, error) { return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) })
+	return s.conn.exec(ctx, s.query, args, func() (driver.Result, error) { return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) })
 }
 
 // QueryContext runs the statement.
 func (s *watchedStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	return watched(s.conn.tx, s.query, args, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
+	return s.conn.ask(ctx, s.query, args, func() (driver.Rows, error) { return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) })
 }
