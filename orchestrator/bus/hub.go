@@ -265,7 +265,8 @@ func (h *Hub) Run(ctx context.Context, b *Bus, ticks <-chan time.Time, moved fun
 			return ctx.Err()
 		case <-ticks:
 			h.Look()
-			events, words = again(events), again(words)
+			events()
+			words()
 		}
 	}
 }
@@ -276,33 +277,27 @@ type ears struct {
 	tasks *conc.WaitGroup
 }
 
-// ear is one subscription that is renewed when it was lost.
-type ear struct {
-	renew func() *ear
-	lost  <-chan struct{}
-}
-
-// listen subscribes; a subscription that fails counts as lost at once.
-func (e ears) listen(ctx context.Context, topic Topic, handle func(context.Context, Message) error) *ear {
-	lost := make(chan struct{})
-	out := &ear{lost: lost, renew: func() *ear { return e.listen(ctx, topic, handle) }}
-	subscription, err := e.bus.Subscribe(ctx, topic)
-	if err != nil {
-		close(lost)
-		return out
-	}
+// listen keeps a subscription up until the context ends. One that failed or was
+// lost is begun again when it is asked for: to begin one may take as long as a
+// broker that answers nothing is waited for, and nobody else waits for that.
+func (e ears) listen(ctx context.Context, topic Topic, handle func(context.Context, Message) error) (again func()) {
+	asked := make(chan struct{}, 1)
 	e.tasks.Go(func() {
-		defer close(lost)
-		subscription.Each(handle)
+		for {
+			if subscription, err := e.bus.Subscribe(ctx, topic); err == nil {
+				subscription.Each(handle)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-asked:
+			}
+		}
 	})
-	return out
-}
-
-func again(e *ear) *ear {
-	select {
-	case <-e.lost:
-		return e.renew()
-	default:
-		return e
+	return func() {
+		select {
+		case asked <- struct{}{}:
+		default: // it is asked for already
+		}
 	}
 }
