@@ -34,7 +34,7 @@ var scenarios, violations atomic.Int32
 
 var _ = last(func() {
 	if scenarios.Load() > 0 {
-		fmt.Printf("chaos: scenarios %d, violations %d\n", scenarios.Load(), violations.Load())
+		fmt.Printf("level: L5 scenarios %d, violations %d\n", scenarios.Load(), violations.Load())
 	}
 })
 
