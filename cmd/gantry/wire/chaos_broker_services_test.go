@@ -5,7 +5,10 @@ package wire_test
 import (
 	"context"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +17,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/agents"
+	"gantry.dev/agents/model"
+	"gantry.dev/agents/model/modeltest"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/cmd/gantry/wire"
 )
@@ -103,11 +109,13 @@ func passage(t *testing.T, h *house, on func(n int, e client.Event)) {
 }
 
 // apart opens two processes at a broker that may not be there.
-func apart(t *testing.T, address string) *house {
+func apart(t *testing.T, address string, organisation func(*agents.Organisation), change func(*wire.Config)) *house {
 	t.Helper()
 	h := shared(t, func(c *wire.Config) {
+		change(c)
 		c.Bus, c.Work, c.Poll, c.Lease = "nats://"+address, false, 50*time.Millisecond, 15*time.Second
 	})
+	organisation(&h.organisation)
 	h.open()
 	h.apply(h.organisation)
 	config := h.config()
@@ -117,6 +125,10 @@ func apart(t *testing.T, address string) *house {
 	t.Cleanup(func() { require.NoError(t, worker.Close()) })
 	return h
 }
+
+// asItIs and asTold change nothing.
+func asItIs(*agents.Organisation) {}
+func asTold(*wire.Config)         {}
 
 // The broker is away at the start, goes away on the way, comes and goes at
 // every event, or is there and answers nothing. Nothing depends on it: what it
@@ -156,7 +168,7 @@ func TestFault_C7_ARunComesToItsEndWhateverItsBrokerDoes(t *testing.T) {
 			b.start()
 			p := newProxy(t, b.address())
 			does(b, p, 0, client.Event{})
-			h := apart(t, p.address())
+			h := apart(t, p.address(), asItIs, asTold)
 			passage(t, h, func(n int, e client.Event) { does(b, p, n, e) })
 		})
 	}
@@ -168,10 +180,38 @@ func TestFault_C8_ABrokerThatLosesItsStreamsLosesNothingOfARun(t *testing.T) {
 	scenario(t)
 	b := newBroker(t)
 	b.start()
-	h := apart(t, b.address())
+	h := apart(t, b.address(), asItIs, asTold)
 	passage(t, h, func(_ int, e client.Event) {
 		if e.Kind == "approval_requested" || e.Kind == "approval_decided" {
 			b.lose()
 		}
 	})
+}
+
+// A model speaks in very many pieces, and the broker that would tell them takes
+// all and answers nothing. Each piece costs the model no waiting: the turn is
+// over long before the broker was waited for that often.
+func TestFault_C7_ASilentBrokerHoldsUpNoModel(t *testing.T) {
+	scenario(t)
+	const pieces = 400 // each a request of 3 s to such a broker
+	b := newBroker(t)
+	b.start()
+	p := newProxy(t, b.address())
+	speaks := func(w http.ResponseWriter, r *http.Request) {
+		p.hold()
+		text := `{"invoice":"INV-1002","adjustmentCents":0,"posted":false,"evidence":["read"],"finding":"` + strings.Repeat("word ", pieces) + `"}`
+		modeltest.Pieces(modeltest.Stream(model.Answer{Finish: model.FinishStop, Text: text}, modeltest.Style{Piece: len("word ")}), passesAtOnce)(w, r)
+	}
+	h := apart(t, p.address(), func(o *agents.Organisation) { slowly(modelServer(t, speaks))(o) }, func(c *wire.Config) { c.Secrets["slow-key"] = "key" })
+	amara := h.as(asker)
+	ended := amara.ended(amara.begin("INV-1002").ID)
+	require.Equal(t, "COMPLETED", ended.Status)
+}
+
+// modelServer serves a model that always does the same.
+func modelServer(t *testing.T, does http.HandlerFunc) (address string) {
+	t.Helper()
+	server := httptest.NewServer(does)
+	t.Cleanup(server.Close)
+	return server.URL
 }

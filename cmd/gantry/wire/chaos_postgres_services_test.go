@@ -266,7 +266,7 @@ func (c *cluster) kill() {
 		return
 	}
 	pid := c.server.Process.Pid
-	_ = c.server.Process.Signal(syscall.SIGSTOP) // it makes no more of them: one that is left would wait for the dead for ever
+	_ = c.server.Process.Signal(syscall.SIGSTOP)                                   // it makes no more of them: one that is left would wait for the dead for ever
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // elsewhere they see that they are alone
 	_ = c.server.Process.Kill()
 	for child := range strings.FieldsSeq(string(children)) {

@@ -35,6 +35,7 @@ type Platform struct {
 	files    *os.Root
 	server   *server
 	verifier *graph.Verifier
+	texts    [textLanes]chan bus.TextDelta
 
 	stopWork    context.CancelFunc // ends the worker and the intake of commands
 	stopEffects context.CancelFunc // breaks off what is in flight
@@ -54,7 +55,7 @@ func Open(ctx context.Context, config Config) (*Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Platform{Service: &service.Service{Source: engine.RandomSource{}}, Config: config, Keys: keys, world: &engine.RealWorld{}}
+	p := &Platform{Service: &service.Service{Source: engine.RandomSource{}}, Config: config, Keys: keys, world: &engine.RealWorld{}, texts: newTextLanes()}
 	if err := p.build(ctx); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -107,6 +108,9 @@ func (p *Platform) start(ctx context.Context) {
 	p.every(&p.telling, func(ticks <-chan time.Time) {
 		p.relay.Run(tell, ticks, func(err error) { p.Config.Log.Warn("relay", "error", err) })
 	})
+	for _, lane := range p.texts {
+		p.telling.Go(func() { p.tellTexts(tell, lane) })
+	}
 	if p.notary != nil {
 		p.telling.Go(func() { p.attest(tell) })
 	}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"hash/fnv"
 	"time"
 
 	"gantry.dev/agents/perform"
@@ -67,10 +68,41 @@ func (p *Platform) hearDue(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// tellText tells a piece of an answer. Nothing depends on it, so a bus that is
-// away loses it.
+// Text in progress waits in a few lanes, each run's in one of them.
+const (
+	textLanes = 8
+	textsKept = 256 // of one lane
+)
+
+// newTextLanes returns empty lanes.
+func newTextLanes() (lanes [textLanes]chan bus.TextDelta) {
+	for i := range lanes {
+		lanes[i] = make(chan bus.TextDelta, textsKept)
+	}
+	return lanes
+}
+
+// tellText tells a piece of an answer, soon and in order. Nothing depends on it:
+// a bus that is away or does not keep up loses it, and holds up no model.
 func (p *Platform) tellText(d perform.Delta) {
-	_ = p.bus.TellText(context.Background(), bus.TextDelta{Run: d.Run, Turn: d.Turn, Attempt: d.Attempt, Part: d.Part, Text: d.Text, Marking: d.Marking})
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(d.Run)) // it cannot fail
+	select {
+	case p.texts[hash.Sum32()%textLanes] <- bus.TextDelta{Run: d.Run, Turn: d.Turn, Attempt: d.Attempt, Part: d.Part, Text: d.Text, Marking: d.Marking}:
+	default:
+	}
+}
+
+// tellTexts tells what waits in a lane.
+func (p *Platform) tellTexts(ctx context.Context, lane <-chan bus.TextDelta) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case delta := <-lane:
+			_ = p.bus.TellText(ctx, delta)
+		}
+	}
 }
 
 // writers shows the journal to the relay.
