@@ -11,9 +11,10 @@ import (
 
 // Fold is a run as its records say it is. Records are added page by page.
 type Fold struct {
-	State  *run.State
-	LastMs int64 // when the last record was made
-	Broken bool  // a record was refused: what came after it was not looked at
+	State    *run.State
+	LastMs   int64 // when the last record was made
+	LatestMs int64 // the latest time of any record
+	Broken   bool  // a record was refused: what came after it was not looked at
 
 	tally *promise.Tally
 	open  openItems
@@ -42,7 +43,7 @@ func (f *Fold) Add(records []run.Record) []Violation {
 			f.Broken = true
 			return append(found, Violation{Code: Unreadable, Run: f.State.ID, Seq: record.Seq, Text: err.Error()})
 		}
-		f.LastMs = record.AtMs
+		f.LastMs, f.LatestMs = record.AtMs, max(f.LatestMs, record.AtMs)
 		if broken := f.tally.Note(promise.Step{Event: event, AtMs: record.AtMs}); broken != nil {
 			found = append(found, f.kept(broken))
 		}

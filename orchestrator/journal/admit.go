@@ -72,10 +72,10 @@ func (b *batch) different(of func(*engine.Write, func(string))) []string {
 func (b *batch) reads() []statement {
 	s := b.store
 	list := b.readGates()
-	list = append(list, s.find("run, version, epoch, owner, lease_until, started_ms, ended_ms", "heads", "run", " FOR UPDATE",
+	list = append(list, s.find("run, version, epoch, owner, lease_until, due_ms, started_ms, ended_ms", "heads", "run", " FOR UPDATE",
 		b.different(func(w *engine.Write, add func(string)) { add(w.Head.Run) }), func(row scanner) error {
 			var h run.Head
-			err := row.Scan(&h.Run, &h.Version, &h.Epoch, &h.Owner, &h.LeaseUntil, &h.StartedMs, &h.EndedMs)
+			err := row.Scan(&h.Run, &h.Version, &h.Epoch, &h.Owner, &h.LeaseUntil, &h.DueMs, &h.StartedMs, &h.EndedMs)
 			b.facts.heads[h.Run] = h
 			return err
 		})...)

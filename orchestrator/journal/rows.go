@@ -65,6 +65,7 @@ func number(n uint64) int64 { return int64(n) }
 
 func (b *batch) recordHead(write *engine.Write) {
 	h := &write.Head
+	h.DueMs = run.KeepDue(b.facts.heads[h.Run].DueMs, h.DueMs, b.facts.nowMs)
 	if h.Status.Ended() && h.EndedMs == 0 {
 		h.EndedMs = b.facts.nowMs
 	}

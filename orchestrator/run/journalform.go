@@ -86,6 +86,17 @@ func Admit(head Head, from, epoch uint64) error {
 	return nil
 }
 
+// KeepDue is when a head becomes due after a write that wants it due at a time.
+// One that is due already and stays so keeps since when: who has waited longest
+// is claimed first, and a row that is written often keeps its place in the index.
+func KeepDue(before, wanted, nowMs int64) int64 {
+	due := func(atMs int64) bool { return atMs > 0 && atMs <= nowMs }
+	if due(before) && due(wanted) {
+		return before
+	}
+	return wanted
+}
+
 // Claimable reports whether a worker may take the run over at this time of the
 // database clock: it is due, not ended, and no lease holds.
 func Claimable(head Head, nowMs int64) bool {

@@ -87,3 +87,15 @@ func TestResultsKeepTheModelsOrder(t *testing.T) {
 	require.Equal(t, "held-1-1", w.s.Call(2).Arguments.ID)
 	require.Equal(t, "result1", w.s.Call(1).Result.ID)
 }
+
+func TestADueRunKeepsSinceWhen(t *testing.T) {
+	for _, c := range []struct{ before, wanted, due int64 }{
+		{10, 20, 10}, // still due
+		{0, 20, 20},  // due now
+		{10, 0, 0},   // not any more
+		{10, 60, 60}, // at a time to come
+		{60, 20, 20}, // before that time
+	} {
+		require.Equal(t, c.due, run.KeepDue(c.before, c.wanted, 50), "%+v", c)
+	}
+}

@@ -140,6 +140,7 @@ func (m *Memory) store(write engine.Write, nowMs int64) {
 	head := write.Head
 	head.Epoch, head.Owner, head.LeaseUntil = was.Epoch, was.Owner, was.LeaseUntil
 	head.StartedMs, head.EndedMs = was.StartedMs, was.EndedMs
+	head.DueMs = run.KeepDue(was.DueMs, head.DueMs, nowMs)
 	if write.From == 0 {
 		head.StartedMs = nowMs
 	}

@@ -105,6 +105,20 @@ func outsideKeepsLease(b *bench) {
 	require.ErrorIs(b.t, b.Append(b.ctx, owned), run.ErrConflict, "not fenced: it reads on and decides again")
 }
 
+func dueSince(b *bench) {
+	b.must(Write("r1", 0, 1))
+	since := b.head("r1").DueMs
+	b.clock.Add(50)
+	again := Write("r1", 1, 1)
+	again.Head.DueMs = since + 50
+	b.must(again)
+	require.Equal(b.t, since, b.head("r1").DueMs, "who has waited longest is first")
+	later := Write("r1", 2, 1)
+	later.Head.DueMs = since + 500
+	b.must(later)
+	require.Equal(b.t, since+500, b.head("r1").DueMs)
+}
+
 func oneClaimWins(b *bench) {
 	for _, id := range []string{"r1", "r2", "r3"} {
 		b.must(Write(id, 0, 1))

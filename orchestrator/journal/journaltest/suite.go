@@ -66,6 +66,7 @@ func Suite(t *testing.T, open Open) {
 		"fencing":                    fences,
 		"outside write keeps lease":  outsideKeepsLease,
 		"one claim wins":             oneClaimWins,
+		"due since":                  dueSince,
 		"due and expiry":             expires,
 		"renew and release":          renews,
 		"not claimable":              notClaimable,
