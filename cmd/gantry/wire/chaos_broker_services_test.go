@@ -162,7 +162,6 @@ func TestFault_C7_ARunComesToItsEndWhateverItsBrokerDoes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			scenario(t)
 			b := newBroker(t)
 			b.start()

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -115,7 +116,7 @@ func (b *burden) carry(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// stuck says where the runs stand that have not ended.
+// stuck says where the runs stand that did not come to their ends in time.
 func (b *burden) stuck(t *testing.T) {
 	t.Helper()
 	require.NoError(t, b.look(t.Context(), b.at, func(store *journal.Store) error {
@@ -224,9 +225,19 @@ func (c *cluster) command(name string, args ...string) *exec.Cmd {
 	return command
 }
 
-// database is the address of the server's own first database.
-func (c *cluster) database() string {
-	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", c.port)
+// database is the address of one of the server's databases; it makes none.
+func (c *cluster) database(name string) string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", c.port, name)
+}
+
+// create makes a database.
+func (c *cluster) create(name string) string {
+	c.t.Helper()
+	admin, err := sql.Open("pgx", c.database("postgres"))
+	require.NoError(c.t, err)
+	_, err = admin.ExecContext(c.t.Context(), "CREATE DATABASE "+name)
+	require.NoError(c.t, errors.Join(err, admin.Close()))
+	return c.database(name)
 }
 
 // start starts the server, and waits until it takes connections. Right after a
@@ -283,7 +294,7 @@ func (c *cluster) kill() {
 func TestFault_C1_AllRunsOutliveAPostgresThatIsKilledAgainAndAgain(t *testing.T) {
 	scenario(t)
 	c := newCluster(t)
-	b := burdened(t, c.database())
+	b := burdened(t, c.database("postgres"))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	over := make(chan error, 1)
@@ -317,12 +328,12 @@ func statementName(text string) []byte {
 // within it, and when it stands and the answer is on its way. The writer goes on
 // with the next connection, and nothing is there twice or lost.
 func TestFault_C1_ABatchThatIsCutIsThereOnceOrNotAtAll(t *testing.T) {
+	c := newCluster(t)
 	for _, cutting := range []string{"before", "within", "after"} {
 		t.Run(cutting, func(t *testing.T) {
 			t.Parallel()
 			scenario(t)
-			bases := newPostgresDatabases(t)
-			p, database := through(t, bases.fresh(t, ""))
+			p, database := through(t, c.create(cutting+"_it"))
 			b := burdened(t, database)
 			commit := statementName("COMMIT")
 			var mu sync.Mutex
@@ -350,7 +361,10 @@ func TestFault_C1_ABatchThatIsCutIsThereOnceOrNotAtAll(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 			defer cancel()
-			require.NoError(t, b.carry(ctx))
+			if err := b.carry(ctx); err != nil {
+				b.stuck(t)
+				require.NoError(t, err)
+			}
 			require.Greater(t, cuts.Load(), int32(5))
 			b.judge(t)
 		})

@@ -30,7 +30,7 @@ func TestFault_I7_ReadersMoveToTheNextNodeAndHearEachEventOnce(t *testing.T) {
 	apply(t, h)
 	h.spawn("works", "", true, "")
 	balancer := newProxy(t, node.address)
-	amara, tomas := h.at(&process{address: balancer.address()}, asker), h.at(&process{address: balancer.address()}, controller)
+	amara := h.at(&process{address: balancer.address()}, asker)
 	id := amara.begin("INV-1004").ID
 
 	const readers = 8
@@ -65,11 +65,12 @@ func TestFault_I7_ReadersMoveToTheNextNodeAndHearEachEventOnce(t *testing.T) {
 		node = next
 	}
 	replace("the second node", "approval_requested")
-	require.Empty(t, amara.mutate("steerRun", map[string]any{"run": id, "text": "Mind the VAT."}).code())
+	require.Empty(t, h.at(node, asker).mutate("steerRun", map[string]any{"run": id, "text": "Mind the VAT."}).code())
 	replace("the third node", "steer_accepted")
+	tomas := h.at(node, controller)
 	tomas.decide(tomas.held(id), true)
 	tasks.Wait()
-	all := amara.follow(id, "", isEnd)
+	all := h.at(node, asker).follow(id, "", isEnd)
 	for i := range readers {
 		require.NoError(t, faults[i])
 		require.Equal(t, all, told[i])
