@@ -14,6 +14,7 @@ export type Code =
   | 'CURSOR_INVALID'
   | 'RESYNC'
   | 'TOO_BUSY'
+  | 'STORE_UNAVAILABLE'
   | 'REQUEST_TIMEOUT'
   | 'INTERNAL'
   | 'GRAPHQL_PARSE_FAILED'
