@@ -10,6 +10,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/errcode"
+	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"gantry.dev/agents"
@@ -104,6 +105,7 @@ func presenter(log *slog.Logger, open func(context.Context) bool) graphql.ErrorP
 	return func(ctx context.Context, err error) *gqlerror.Error {
 		var shown *gqlerror.Error
 		if errors.As(err, &shown) && ofTheRequest(shown) {
+			shown.Message = worded(shown)
 			if !open(ctx) {
 				shown.Message = suggestion.ReplaceAllString(shown.Message, "")
 			}
@@ -161,7 +163,7 @@ func ofTheRequest(err *gqlerror.Error) bool {
 	if code == errcode.ParseFailed || code == errcode.ValidationFailed {
 		return true
 	}
-	if err.Rule != "" || err.Message == "introspection disabled" {
+	if err.Rule != "" || err.Message == introspectionOff {
 		if err.Extensions == nil {
 			err.Extensions = map[string]any{}
 		}
@@ -169,6 +171,37 @@ func ofTheRequest(err *gqlerror.Error) bool {
 		return true
 	}
 	return false
+}
+
+// introspectionOff is what the GraphQL library says to whoever may not read the
+// schema.
+const introspectionOff = "introspection disabled"
+
+// worded says what the GraphQL library leaves out or only has in the path.
+func worded(err *gqlerror.Error) string {
+	if err.Message == introspectionOff {
+		return "Only operators may ask for the schema; the file schema.graphql of Gantry's sources has all of it."
+	}
+	if len(err.Path) > 1 && err.Path[0] == ast.PathName("variable") {
+		return "variable $" + err.Path[1:].String() + ": " + err.Message
+	}
+	return err.Message
+}
+
+// findOperation says in words of its own that a document does not have the
+// operation that was asked for. What a document without any lacks, the GraphQL
+// library says.
+func findOperation(document *ast.QueryDocument, name string) *gqlerror.Error {
+	if len(document.Operations) == 0 || document.Operations.ForName(name) != nil {
+		return nil
+	}
+	message := fmt.Sprintf("The document has no operation %q; operationName must be the name of one that it has.", name)
+	if name == "" {
+		message = "The document has several operations; say in operationName which one to execute."
+	}
+	err := &gqlerror.Error{Message: message}
+	errcode.Set(err, errcode.ValidationFailed)
+	return err
 }
 
 // changeRefusals are what package agents refuses, with their stable codes.

@@ -136,9 +136,27 @@ func TestFirstBelowZeroSaysWhatItMayBe(t *testing.T) {
 	require.Contains(t, serve(t).ask(t, "anna", `{runs(first:-1){edges{cursor}}}`, nil).raw, "first is -1, it must be 0 to 100.")
 }
 
+func TestMessagesOfTheRequestSayWhatIsMissing(t *testing.T) {
+	s := serve(t)
+	send := func(body string) string {
+		got := s.send(t, s.token(t, "anna"), "application/json", body)
+		require.Equal(t, "GRAPHQL_VALIDATION_FAILED", got.code(), got.raw)
+		return got.Errors[0].Message
+	}
+	two := `"query":"query A{viewer{name}} query B{viewer{name}}"`
+	require.Equal(t, "The document has several operations; say in operationName which one to execute.", send(`{`+two+`}`))
+	require.Equal(t, `The document has no operation "C"; operationName must be the name of one that it has.`, send(`{`+two+`,"operationName":"C"}`))
+	require.Less(t, len(send(`{`+two+`,"operationName":"`+strings.Repeat("x", 100_000)+`"}`)), 600)
+	require.Empty(t, s.send(t, s.token(t, "anna"), "application/json", `{`+two+`,"operationName":"B"}`).Errors)
+	require.Equal(t, "variable $id: must be defined", send(`{"query":"query($id:ID!){run(id:$id){id}}"}`))
+	require.Contains(t, send(`{"query":"mutation($i:StartRunInput!){startRun(input:$i){outcome}}","variables":{"i":{"agent":1}}}`), "variable $i.")
+}
+
 func TestSchemaIsForOperators(t *testing.T) {
 	s := serve(t)
-	require.NotEmpty(t, s.ask(t, "anna", `{__schema{types{name}}}`, nil).Errors)
+	refused := s.ask(t, "anna", `{__schema{types{name}}}`, nil)
+	require.Equal(t, "GRAPHQL_VALIDATION_FAILED", refused.code())
+	require.Contains(t, refused.Errors[0].Message, "Only operators may ask for the schema")
 	require.Empty(t, s.ask(t, "olga", `{__schema{types{name}}}`, nil).Errors)
 	require.NotContains(t, s.ask(t, "anna", `{viewr{name}}`, nil).raw, "Did you mean")
 	require.Contains(t, s.ask(t, "olga", `{viewr{name}}`, nil).raw, "Did you mean")

@@ -72,7 +72,7 @@ func (l limiter) MutateOperationParameters(_ context.Context, params *graphql.Ra
 	} else if fault := l.checkDocument(document); fault != nil {
 		return fault.graphql()
 	}
-	return nil
+	return findOperation(document, params.OperationName)
 }
 
 // MutateOperationContext checks the complexity, which needs the schema.
