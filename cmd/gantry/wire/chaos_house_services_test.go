@@ -274,7 +274,9 @@ func (h *crashHouse) freeze(t *testing.T, told crash) *frozen {
 	t.Helper()
 	raw, err := json.Marshal(told)
 	require.NoError(t, err)
-	f := &frozen{t: t, command: exec.CommandContext(t.Context(), os.Args[0])}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience) // one that never stands still ends the wait for it
+	t.Cleanup(cancel)
+	f := &frozen{t: t, command: exec.CommandContext(ctx, os.Args[0])}
 	f.command.Env = append(os.Environ(), "CRASH="+string(raw))
 	f.command.Stdout, f.command.Stderr = &f.said, os.Stderr
 	require.NoError(t, f.command.Start())
