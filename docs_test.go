@@ -51,7 +51,7 @@ func TestDocumentsNameTheirTests(t *testing.T) {
 		text, err := os.ReadFile(document)
 		require.NoError(t, err)
 		for _, match := range quotedTest.FindAllStringSubmatch(string(text), -1) {
-			require.Contains(t, tests, match[1], "%s names a test that does not exist", document)
+			require.NotEmpty(t, tests[match[1]], "%s names a test that does not exist: %s", document, match[1])
 		}
 	}
 }
