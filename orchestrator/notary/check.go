@@ -84,6 +84,12 @@ func (c *checker) organisation(ctx context.Context, organisation string) error {
 	if err := c.compare(ctx, series); err != nil {
 		return err
 	}
+	if fault := series.end(); fault != nil {
+		if err := c.tell(*fault); err != nil {
+			return err
+		}
+	}
+	c.report.Notes = append(c.report.Notes, series.notes...)
 	c.report.Heads += series.last.Number
 	for _, id := range slices.Sorted(maps.Keys(series.covered)) {
 		if err := c.run(ctx, series, id); err != nil {

@@ -87,11 +87,14 @@ func (h *house) open() {
 }
 
 func (h *house) newNotary(folder string) *notary.Notary {
-	signer, err := notary.NewSigner(h.secret, h.ring)
-	require.NoError(h.t, err)
-	n := notary.New(notary.Config{Store: h.store, Folder: folder, Ring: h.ring, Signer: signer})
+	n := notary.New(notary.Config{Store: h.store, Folder: folder, Keys: h.keys})
 	h.t.Cleanup(func() { require.NoError(h.t, n.Close()) })
 	return n
+}
+
+func (h *house) keys() (notary.Signer, notary.Ring, error) {
+	signer, err := notary.NewSigner(h.secret, h.ring)
+	return signer, h.ring, err
 }
 
 // again opens everything as another process would.

@@ -1,6 +1,7 @@
 package notary
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"encoding/hex"
 	"errors"
@@ -59,7 +60,10 @@ type Signer struct {
 	secret ed25519.PrivateKey
 }
 
-// NewSigner finds the epoch of a secret in the ring.
+// ErrRevoked means that a key may sign nothing any more.
+var ErrRevoked = errors.New("the key that signs heads is revoked")
+
+// NewSigner finds the epoch of a secret in the ring. Errors: ErrRevoked.
 func NewSigner(secret ed25519.PrivateKey, ring Ring) (Signer, error) {
 	public, _ := secret.Public().(ed25519.PublicKey)
 	at := slices.IndexFunc(ring, func(key Key) bool { return key.Public == hex.EncodeToString(public) })
@@ -67,7 +71,7 @@ func NewSigner(secret ed25519.PrivateKey, ring Ring) (Signer, error) {
 		return Signer{}, errors.New("the key that signs heads is not in the ring")
 	}
 	if ring[at].RevokedMs != 0 {
-		return Signer{}, fmt.Errorf("the key of epoch %d is revoked: put another in its place", ring[at].Epoch)
+		return Signer{}, fmt.Errorf("%w: it is of epoch %d", ErrRevoked, ring[at].Epoch)
 	}
 	return Signer{epoch: ring[at].Epoch, secret: secret}, nil
 }
@@ -83,6 +87,27 @@ func (s Signer) sign(h Head) ([]byte, error) {
 
 // believes reports why a head is not to be believed, "" where it is.
 func (r Ring) believes(s signed) string {
+	return cmp.Or(r.signedBy(s), r.revoked(s.Head))
+}
+
+// revoked reports why a head of a key of the ring came too late.
+func (r Ring) revoked(h Head) string {
+	if h.Epoch < 1 || h.Epoch > len(r) {
+		return ""
+	}
+	if after := r[h.Epoch-1].RevokedMs; after != 0 && h.AtMs > after {
+		return fmt.Sprintf("Key epoch %d is revoked for what is later than %s.", h.Epoch, moment(after))
+	}
+	return ""
+}
+
+// anyRevoked reports whether heads of the past may not be believed any more.
+func (r Ring) anyRevoked() bool {
+	return slices.ContainsFunc(r, func(key Key) bool { return key.RevokedMs != 0 })
+}
+
+// signedBy reports why a head's signature is of no key of the ring.
+func (r Ring) signedBy(s signed) string {
 	if s.Head.Epoch < 1 || s.Head.Epoch > len(r) {
 		return fmt.Sprintf("It names key epoch %d, which is not in the ring.", s.Head.Epoch)
 	}
@@ -92,9 +117,6 @@ func (r Ring) believes(s signed) string {
 	form, formless := s.Head.form()
 	if err != nil || formless != nil || !ed25519.Verify(public, form, signature) {
 		return fmt.Sprintf("Its signature is not of key epoch %d.", key.Epoch)
-	}
-	if key.RevokedMs != 0 && s.Head.AtMs > key.RevokedMs {
-		return fmt.Sprintf("Key epoch %d is revoked for what is later than %s.", key.Epoch, moment(key.RevokedMs))
 	}
 	return ""
 }

@@ -29,8 +29,8 @@ type Store interface {
 type Config struct {
 	Store  Store
 	Folder string // outside the database
-	Ring   Ring
-	Signer Signer
+	// Keys are asked for before every signature: they may have been changed.
+	Keys func() (Signer, Ring, error)
 }
 
 // Notary signs heads. Sign and Run are for one goroutine.
@@ -39,14 +39,16 @@ type Notary struct {
 	folder  Folder
 	lock    io.Closer
 	last    map[string]kept // of each organisation, in the folder
+	signer  Signer
+	ring    Ring
 	records atomic.Int64    // that Count was told of since the last signature
 	full    chan struct{}
 }
 
-// kept is the newest head in the folder.
+// kept is how far the folder has come.
 type kept struct {
-	head Head
-	line string
+	thread
+	line string // the last one
 }
 
 // mostRecords is how many new records do not wait for the next tick.
@@ -96,19 +98,22 @@ func (n *Notary) Sign(ctx context.Context) error {
 		return err
 	}
 	n.records.Store(0)
-	unsigned, err := n.look(ctx)
-	if err != nil || len(unsigned.Moved) == 0 {
+	if err := n.readKeys(); err != nil {
+		return err
+	}
+	moved, reached, err := n.look(ctx)
+	if err != nil || len(moved) == 0 {
 		return err
 	}
 	nowMs, err := n.config.Store.Now(ctx)
 	if err != nil {
 		return fmt.Errorf("heads: %w", err)
 	}
-	heads, err := n.draft(unsigned, nowMs)
+	heads, err := n.draft(moved, nowMs)
 	if err != nil {
 		return err
 	}
-	err = n.config.Store.KeepHeads(ctx, heads, unsigned.Reached)
+	err = n.config.Store.KeepHeads(ctx, heads, reached)
 	if errors.Is(err, run.ErrConflict) {
 		return nil // another process signed; the next time copies it
 	}
@@ -144,23 +149,49 @@ func (n *Notary) Close() error {
 	return lock.Close()
 }
 
+// readKeys asks for the keys. What was read of the folder under another ring
+// may mean something else now.
+func (n *Notary) readKeys() error {
+	signer, ring, err := n.config.Keys()
+	if err == nil {
+		err = ring.Validate()
+	}
+	if err != nil {
+		return fmt.Errorf("heads: %w", err)
+	}
+	if !slices.Equal(ring, n.ring) {
+		n.last = map[string]kept{}
+	}
+	n.signer, n.ring = signer, ring
+	return nil
+}
+
 // look copies what the folder lacks and finds what moved, both at one moment.
-func (n *Notary) look(ctx context.Context) (u journal.Unsigned, err error) {
+func (n *Notary) look(ctx context.Context) (moved []movement, reached map[string]uint64, err error) {
 	snapshot, err := n.config.Store.Snapshot(ctx)
 	if err != nil {
-		return u, fmt.Errorf("heads: %w", err)
+		return nil, nil, fmt.Errorf("heads: %w", err)
 	}
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	organisations, err := everywhere(ctx, n.folder, snapshot)
 	if err != nil {
-		return u, err
+		return nil, nil, err
 	}
+	var void []string
 	for _, organisation := range organisations {
 		if err := n.copy(ctx, snapshot, organisation); err != nil {
-			return u, err
+			return nil, nil, err
+		}
+		if n.last[organisation].void != nil {
+			void = append(void, organisation)
 		}
 	}
-	return snapshot.Unsigned(ctx)
+	unsigned, err := snapshot.Unsigned(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	moved, err = n.anew(ctx, snapshot, void, movements(unsigned.Moved))
+	return moved, unsigned.Reached, err
 }
 
 // everywhere lists the organisations with heads in the folder or the database.
@@ -183,17 +214,17 @@ func (n *Notary) copy(ctx context.Context, snapshot *journal.Snapshot, organisat
 	if err != nil {
 		return err
 	}
-	heads, err := snapshot.SignedHeads(ctx, organisation, max(last.head.Number, 1)-1, pageHeads)
+	heads, err := snapshot.SignedHeads(ctx, organisation, max(last.number, 1)-1, pageHeads)
 	if err != nil {
 		return fmt.Errorf("heads: %w", err)
 	}
-	if last.head.Number > 0 {
-		if len(heads) == 0 || heads[0].Number != last.head.Number {
-			return Fault{Code: DatabaseBehind, Organisation: organisation, Head: last.head.Number,
+	if last.number > 0 {
+		if len(heads) == 0 || heads[0].Number != last.number {
+			return Fault{Code: DatabaseBehind, Organisation: organisation, Head: last.number,
 				Text: "The folder has this head and the database has not: was an old copy of it put in place?"}
 		}
 		if heads[0].Body != last.line {
-			return Fault{Code: HeadForked, Organisation: organisation, Head: last.head.Number, Text: "The database has another head of this number than the folder."}
+			return Fault{Code: HeadForked, Organisation: organisation, Head: last.number, Text: "The database has another head of this number than the folder."}
 		}
 		heads = heads[1:]
 	}
@@ -208,27 +239,38 @@ func (n *Notary) copy(ctx context.Context, snapshot *journal.Snapshot, organisat
 	return nil
 }
 
-// newest returns the last head of an organisation in the folder.
+// newest returns how far an organisation's heads in the folder have come. Where
+// a key was revoked every line is read again: heads of the past may not count
+// any more.
 func (n *Notary) newest(organisation string) (kept, error) {
 	if known, is := n.last[organisation]; is {
 		return known, nil
 	}
-	var last kept
+	last := kept{thread: thread{organisation: organisation, ring: n.ring}}
+	whole := n.ring.anyRevoked()
 	err := n.folder.Read(organisation, func(line []byte) error {
 		last.line = string(line)
+		if !whole {
+			return nil
+		}
+		if fault := last.add(line); fault != nil {
+			return *fault
+		}
 		return nil
 	})
 	if err != nil || last.line == "" {
 		return last, err
 	}
-	read, err := parse([]byte(last.line))
-	if err != nil {
-		return last, Fault{Code: HeadUnreadable, Organisation: organisation, Text: "The last line of the file is no signed head."}
+	if !whole {
+		read, err := parse([]byte(last.line))
+		if err != nil {
+			return last, Fault{Code: HeadUnreadable, Organisation: organisation, Text: "The last line of the file is no signed head."}
+		}
+		if why := n.ring.believes(read); why != "" {
+			return last, Fault{Code: HeadUnsigned, Organisation: organisation, Head: read.Head.Number, Text: why}
+		}
+		last.take(read.Head)
 	}
-	if why := n.config.Ring.believes(read); why != "" {
-		return last, Fault{Code: HeadUnsigned, Organisation: organisation, Head: read.Head.Number, Text: why}
-	}
-	last.head = read.Head
 	n.last[organisation] = last
 	return last, nil
 }
@@ -243,11 +285,13 @@ func (n *Notary) append(heads []journal.SignedHead) error {
 		}
 		var lines [][]byte
 		for len(heads) > 0 && heads[0].Organisation == organisation {
-			head, fault := continues(last.head, organisation, n.config.Ring, []byte(heads[0].Body))
-			if fault != nil {
+			if heads[0].Number != last.number+1 {
+				return Fault{Code: DatabaseBehind, Organisation: organisation, Head: last.number + 1, Text: "The database lacks this head."}
+			}
+			last.line = heads[0].Body
+			if fault := last.add([]byte(last.line)); fault != nil {
 				return *fault
 			}
-			last = kept{head: head, line: heads[0].Body}
 			lines, heads = append(lines, []byte(last.line)), heads[1:]
 		}
 		if err := n.folder.Append(organisation, lines); err != nil {
@@ -256,39 +300,4 @@ func (n *Notary) append(heads []journal.SignedHead) error {
 		n.last[organisation] = last
 	}
 	return nil
-}
-
-// draft signs heads over what moved.
-func (n *Notary) draft(u journal.Unsigned, nowMs int64) ([]journal.SignedHead, error) {
-	var heads []journal.SignedHead
-	last := map[string]Head{}
-	for start := 0; start < len(u.Moved); {
-		organisation := u.Moved[start].Organisation
-		before, begun := last[organisation]
-		if !begun {
-			known, err := n.newest(organisation)
-			if err != nil {
-				return nil, err
-			}
-			before = known.head
-		}
-		if before.Epoch > n.config.Signer.epoch {
-			return nil, fmt.Errorf("heads: key epoch %d has taken over from %d: start this process again", before.Epoch, n.config.Signer.epoch)
-		}
-		head, err := before.follows(organisation, nowMs, n.config.Signer.epoch)
-		if err != nil {
-			return nil, err
-		}
-		for ; start < len(u.Moved) && u.Moved[start].Organisation == organisation && len(head.Entries) < mostEntries; start++ {
-			m := u.Moved[start]
-			head.cover(Entry{Run: m.Run, From: m.From, Version: m.Version, Digest: m.Digest})
-		}
-		line, err := n.config.Signer.sign(head)
-		if err != nil {
-			return nil, err
-		}
-		heads = append(heads, journal.SignedHead{Organisation: organisation, Number: head.Number, Body: string(line)})
-		last[organisation] = head
-	}
-	return heads, nil
 }

@@ -246,8 +246,7 @@ func textsOf(t *testing.T, h *house, id string) []string {
 func TestFault_N4_OldHeadsVerifyAfterTheKeyIsReplaced(t *testing.T) {
 	h := signedTwice(t)
 	retired := h.secret
-	h.newKey()
-	h.again()
+	h.newKey() // under a notary that runs
 	h.steer("north", "north-1", 1)
 	h.sign()
 	report, found := h.check()
@@ -256,9 +255,8 @@ func TestFault_N4_OldHeadsVerifyAfterTheKeyIsReplaced(t *testing.T) {
 	require.Equal(t, []int{1, 1, 2}, epochs(t, h.lines("north")))
 
 	h.secret = retired
-	h.again()
 	h.steer("north", "north-1", 1)
-	require.ErrorContains(t, h.notary.Sign(t.Context()), "key epoch 2 has taken over from 1", "a process that was not started again")
+	require.ErrorContains(t, h.notary.Sign(t.Context()), "key epoch 2 has taken over from 1", "a process that was not given the new key")
 }
 
 func epochs(t *testing.T, lines []byte) (list []int) {
@@ -351,10 +349,8 @@ func (l late) KeepHeads(ctx context.Context, heads []journal.SignedHead, reached
 func TestWhoSignsSecondSignsNothing(t *testing.T) { secondSigner(t, newHouse(t)) }
 
 func secondSigner(t *testing.T, h *house) {
-	signer, err := notary.NewSigner(h.secret, h.ring)
-	require.NoError(t, err)
 	folder := filepath.Join(t.TempDir(), "heads")
-	second := notary.New(notary.Config{Store: late{h.store, h.sign}, Folder: folder, Ring: h.ring, Signer: signer})
+	second := notary.New(notary.Config{Store: late{h.store, h.sign}, Folder: folder, Keys: h.keys})
 	t.Cleanup(func() { require.NoError(t, second.Close()) })
 	h.start("north")
 	require.NoError(t, second.Sign(t.Context()))
@@ -438,9 +434,7 @@ func TestManyRecordsDoNotWaitForTheTick(t *testing.T) {
 	h.start("north")
 	ctx, stop := context.WithCancel(t.Context())
 	kept := make(chan struct{})
-	signer, err := notary.NewSigner(h.secret, h.ring)
-	require.NoError(t, err)
-	n := notary.New(notary.Config{Store: late{h.store, func() { close(kept) }}, Folder: h.folder, Ring: h.ring, Signer: signer})
+	n := notary.New(notary.Config{Store: late{h.store, func() { close(kept) }}, Folder: h.folder, Keys: h.keys})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

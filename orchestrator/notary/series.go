@@ -16,17 +16,16 @@ type point struct {
 // Series is an organisation's heads, checked one after the other, and what they
 // cover. Its memory grows with the number of entries.
 type Series struct {
-	organisation string
-	ring         Ring
-	last         Head
-	lines        []string // digest of each line, to hold other copies against
-	covered      map[string][]point
-	broken       bool
+	thread
+	lines   []string // digest of each line, to hold other copies against
+	covered map[string][]point
+	notes   []string
+	broken  bool
 }
 
 // NewSeries returns one without heads.
 func NewSeries(organisation string, ring Ring) *Series {
-	return &Series{organisation: organisation, ring: ring, covered: map[string][]point{}}
+	return &Series{thread: thread{organisation: organisation, ring: ring}, covered: map[string][]point{}}
 }
 
 // Add checks the next line. After a fault the series takes nothing more: what
@@ -41,9 +40,14 @@ func (s *Series) Add(line []byte) *Fault {
 }
 
 func (s *Series) add(line []byte) *Fault {
-	head, fault := continues(s.last, s.organisation, s.ring, line)
+	head, counts, fault := s.next(line)
 	if fault != nil {
 		return fault
+	}
+	s.lines = append(s.lines, canon.Digest(line))
+	if !counts {
+		s.skip()
+		return nil
 	}
 	want := Head{Runs: s.last.Runs, Records: s.last.Records}
 	for _, e := range head.Entries {
@@ -57,39 +61,22 @@ func (s *Series) add(line []byte) *Fault {
 	if head.Runs != want.Runs || head.Records != want.Records {
 		return &Fault{Code: HeadOrder, Organisation: s.organisation, Head: head.Number, Text: "Its counts are not the sum of the heads so far."}
 	}
-	s.last = head
-	s.lines = append(s.lines, canon.Digest(line))
+	if s.void != nil {
+		s.notes = append(s.notes, fmt.Sprintf("organisation %s: heads %d to %d count for nothing; head %d of key epoch %d covers anew what they covered. %s",
+			s.organisation, s.void.Head, s.number, head.Number, head.Epoch, s.void.Text))
+	}
+	s.take(head)
 	return nil
 }
 
-// continues reads a line as the head after one.
-func continues(last Head, organisation string, ring Ring, line []byte) (Head, *Fault) {
-	wrong := func(code Code, format string, args ...any) (Head, *Fault) {
-		return Head{}, &Fault{Code: code, Organisation: organisation, Head: last.Number + 1, Text: fmt.Sprintf(format, args...)}
+// end says what is wrong with the series as a whole: heads that are not
+// believed, and none that takes their place.
+func (s *Series) end() *Fault {
+	if s.broken || s.void == nil {
+		return nil
 	}
-	read, err := parse(line)
-	if err != nil {
-		return wrong(HeadUnreadable, "The line is no signed head, or not as it was written.")
-	}
-	if why := ring.believes(read); why != "" {
-		return wrong(HeadUnsigned, "%s", why)
-	}
-	want, err := last.follows(organisation, read.Head.AtMs, read.Head.Epoch)
-	switch {
-	case err != nil:
-		return wrong(HeadUnreadable, "The head before it has no digest.")
-	case read.Head.Organisation != want.Organisation:
-		return wrong(HeadOrder, "It is of organisation %s.", read.Head.Organisation)
-	case read.Head.Number != want.Number:
-		return wrong(HeadOrder, "It has number %d.", read.Head.Number)
-	case read.Head.Previous != want.Previous:
-		return wrong(HeadOrder, "It continues another head than the one before it.")
-	case read.Head.AtMs < last.AtMs:
-		return wrong(HeadOrder, "It says that it is older than the head before it.")
-	case read.Head.Epoch < last.Epoch:
-		return wrong(HeadOrder, "Key epoch %d signed it after key epoch %d had taken over.", read.Head.Epoch, last.Epoch)
-	}
-	return read.Head, nil
+	s.broken = true
+	return s.void
 }
 
 // version is how many records of a run are covered.

@@ -61,3 +61,58 @@ func line(t *testing.T, signers []Signer, h Head) []byte {
 	require.NoError(t, err)
 	return text
 }
+
+// Whoever has the revoked key can write a head that says it is old, and name as
+// void what stands there: it takes the place of nothing.
+func TestFault_N4_ARevokedKeyRenewsNothing(t *testing.T) {
+	var ring Ring
+	var signers []Signer
+	for range 3 {
+		public, secret, err := ed25519.GenerateKey(nil)
+		require.NoError(t, err)
+		ring = ring.Add(public, 1)
+		signer, err := NewSigner(secret, ring)
+		require.NoError(t, err)
+		signers = append(signers, signer)
+	}
+	ring, err := ring.Revoke(2, 15)
+	require.NoError(t, err)
+	first := Head{Organisation: "north", Number: 1, AtMs: 10, Epoch: 2, Runs: 1, Records: 3, Entries: []Entry{{Run: "r", Version: 3, Digest: "d3"}}}
+	previous, err := first.Digest()
+	require.NoError(t, err)
+	late := Head{Organisation: "north", Number: 2, Previous: previous, AtMs: 20, Epoch: 2, Runs: 1, Records: 5, Entries: []Entry{{Run: "r", From: 3, Version: 5, Digest: "d5"}}}
+	good := Head{Organisation: "north", Number: 3, Previous: previous, AtMs: 30, Epoch: 3, Void: 2, Runs: 1, Records: 5, Entries: late.Entries}
+	after, err := late.Digest()
+	require.NoError(t, err)
+	for name, change := range map[string]func(h *Head){
+		"the revoked key":      func(h *Head) { h.Epoch, h.AtMs = 2, 12 },
+		"an older key":         func(h *Head) { h.Epoch = 1 },
+		"nothing void":         func(h *Head) { h.Void = 0 },
+		"more void":            func(h *Head) { h.Void = 1 },
+		"less void":            func(h *Head) { h.Void = 3 },
+		"the void head before": func(h *Head) { h.Previous = after },
+		"another number":       func(h *Head) { h.Number = 2 },
+		"an older time":        func(h *Head) { h.AtMs = 9 },
+		"another organisation": func(h *Head) { h.Organisation = "south" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			series := NewSeries("north", ring)
+			require.Nil(t, series.Add(line(t, signers, first)))
+			require.Nil(t, series.Add(line(t, signers, late)))
+			bad := good
+			change(&bad)
+			require.Nil(t, series.Add(line(t, signers, bad)))
+			fault := series.end()
+			require.NotNil(t, fault)
+			require.Equal(t, HeadUnsigned, fault.Code)
+			require.EqualValues(t, 2, fault.Head)
+			require.EqualValues(t, 3, series.version("r"), "nothing of it counts")
+		})
+	}
+	series := NewSeries("north", ring)
+	for _, head := range []Head{first, late, good} {
+		require.Nil(t, series.Add(line(t, signers, head)))
+	}
+	require.Nil(t, series.end())
+	require.EqualValues(t, 5, series.version("r"))
+}

@@ -39,6 +39,9 @@ func HeadKeys(folder string, create bool, now time.Time) (notary.Signer, notary.
 		return notary.Signer{}, nil, err
 	}
 	signer, err := notary.NewSigner(secret, ring)
+	if errors.Is(err, notary.ErrRevoked) {
+		err = fmt.Errorf("%w; put another key in place with: gantry keys rotate --folder %s", err, folder)
+	}
 	return signer, ring, err
 }
 
@@ -127,11 +130,11 @@ func (c Config) newNotary(store *journal.Store) (*notary.Notary, error) {
 	if c.Heads == "" || !c.Work && c.Listen == "" {
 		return nil, nil
 	}
-	signer, ring, err := HeadKeys(c.Folder, c.Dev, time.Now())
-	if err != nil {
+	if _, _, err := HeadKeys(c.Folder, c.Dev, time.Now()); err != nil {
 		return nil, err
 	}
-	return notary.New(notary.Config{Store: store, Folder: c.Heads, Ring: ring, Signer: signer}), nil
+	keys := func() (notary.Signer, notary.Ring, error) { return HeadKeys(c.Folder, false, time.Time{}) }
+	return notary.New(notary.Config{Store: store, Folder: c.Heads, Keys: keys}), nil
 }
 
 // attest signs heads at its own pace beside everything else.
