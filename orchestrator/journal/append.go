@@ -30,6 +30,7 @@ const attempts = 3
 var (
 	ErrClosed    = errors.New("store is closed")
 	ErrMalformed = errors.New("the write is malformed")
+	ErrReadOnly  = errors.New("the store was opened to be looked at only")
 )
 
 // item is one write on its way through the writer, or statements that share its
@@ -43,7 +44,7 @@ type item struct {
 // Append hands the write to the store's one writer and waits for its commit.
 // Many runs' writes share a transaction; each is accepted or refused alone. A
 // context that ends leaves it open whether the write was committed. Errors
-// besides those of engine.Journal: ErrClosed, ErrMalformed.
+// besides those of engine.Journal: ErrClosed, ErrMalformed, ErrReadOnly.
 func (s *Store) Append(ctx context.Context, write engine.Write) error {
 	if err := check(&write); err != nil {
 		return err
@@ -73,8 +74,11 @@ func (s *Store) beside(ctx context.Context, aside func(nowMs int64) statement) e
 func (s *Store) enqueue(ctx context.Context, it *item) error {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	if s.closed {
+	switch {
+	case s.closed:
 		return ErrClosed
+	case s.config.ReadOnly:
+		return ErrReadOnly
 	}
 	select {
 	case <-ctx.Done():

@@ -6,12 +6,96 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
+	"github.com/pressly/goose/v3"
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/sqlitedialect"
 
+	"gantry.dev/migrations"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/run"
 )
+
+// Errors of a store that is only to be looked at.
+var (
+	ErrNoStore = errors.New("there is no store")
+	ErrVersion = errors.New("the store is of another version")
+)
+
+// openToRead opens what is there and changes nothing: a process that writes may
+// be at work, and the right to read is enough.
+func (s *Store) openToRead(ctx context.Context, path string, isSQLite bool) (err error) {
+	place, folder := path, "sqlite"
+	if isSQLite {
+		err = s.openFileToRead(path)
+	} else {
+		folder = "postgres"
+		place, err = s.connect()
+	}
+	if err != nil {
+		return err
+	}
+	return s.checkVersion(ctx, place, folder)
+}
+
+func (s *Store) openFileToRead(path string) error {
+	s.useMachineClock()
+	switch file, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && !file.Mode().IsRegular():
+		return fmt.Errorf("%w at %s", ErrNoStore, path)
+	case err != nil:
+		return fmt.Errorf("store: %w", err)
+	}
+	reader, err := s.openFile(fileURL(path, "mode=ro&_pragma=query_only(1)&_pragma=busy_timeout(10000)"))
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	s.write = bun.NewDB(reader, sqlitedialect.New()) // refuses to
+	s.read = newDatabase(s.write, false)
+	return nil
+}
+
+// checkVersion refuses what is no store, and a store that this program does not
+// know or that lacks what it knows.
+func (s *Store) checkVersion(ctx context.Context, place, folder string) error {
+	known, err := newestMigration(folder)
+	if err != nil {
+		return err
+	}
+	query := "SELECT count(*) FROM sqlite_master WHERE name = 'goose_db_version'"
+	if s.postgres {
+		query = "SELECT count(to_regclass('goose_db_version'))"
+	}
+	var tables int
+	if err := s.write.QueryRowContext(ctx, query).Scan(&tables); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if tables == 0 {
+		return fmt.Errorf("%w at %s", ErrNoStore, place)
+	}
+	var version int64
+	if err := s.write.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&version); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	switch {
+	case version < known:
+		return fmt.Errorf("%w: %s has version %d, this program needs %d; bring it up to date with: gantry migrate", ErrVersion, place, version, known)
+	case version > known:
+		return fmt.Errorf("%w: %s has version %d, this program knows none above %d; use a newer program", ErrVersion, place, version, known)
+	}
+	return nil
+}
+
+// newestMigration is the version that a store of this program has.
+func newestMigration(folder string) (int64, error) {
+	files, err := migrations.Files.ReadDir(folder) // sorted by name
+	if err != nil {
+		return 0, fmt.Errorf("migrations: %w", err)
+	}
+	return goose.NumericComponent(files[len(files)-1].Name())
+}
 
 // Snapshot is the whole store as it stood at one moment, to be looked through
 // piece by piece. It is for one goroutine and must be closed.

@@ -41,6 +41,7 @@ type Config struct {
 	MasterKey []byte            // 32 bytes: wraps the keys of subjects
 	Clock     func() int64      // UTC ms, in place of the database clock. Nil: PostgreSQL's own, for SQLite the machine's
 	OnCommit  func([]Committed) // called in order, after each commit; must not block
+	ReadOnly  bool              // only to be looked at: nothing is made, migrated or freed, and every write is refused
 
 	Connections int                                     // most at once to PostgreSQL; 0: 16
 	Between     func(driver.Connector) driver.Connector // stands between the store and its driver, as faults of a test do; nil for none
@@ -86,21 +87,29 @@ var (
 var ErrInUse = errors.New("in use by another process")
 
 // Open opens the store, migrates it and starts its writer. A SQLite file
-// belongs to one process at a time; its leases are free after a restart.
-// Errors: ErrInUse.
+// belongs to one process at a time; its leases are free after a restart. To be
+// looked at only, a store may be in use, and must be there. Errors: ErrInUse;
+// ErrNoStore and ErrVersion where it is only looked at.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	vault, err := newVault(config.MasterKey)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{config: config, queue: make(chan *item, queueLength), vault: vault}
-	if path, isSQLite := strings.CutPrefix(config.DSN, "sqlite:"); isSQLite {
+	path, isSQLite := strings.CutPrefix(config.DSN, "sqlite:")
+	switch {
+	case config.ReadOnly:
+		err = s.openToRead(ctx, path, isSQLite)
+	case isSQLite:
 		err = s.openSQLite(ctx, path)
-	} else {
+	default:
 		err = s.openPostgres(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.closeDatabases())
+	}
+	if config.ReadOnly {
+		return s, nil
 	}
 	if err := s.enlist(ctx); err != nil {
 		return nil, errors.Join(err, s.closeDatabases())
@@ -143,9 +152,7 @@ func (s *Store) recount(ctx context.Context) error {
 }
 
 func (s *Store) openSQLite(ctx context.Context, path string) error {
-	if s.config.Clock == nil {
-		s.config.Clock = func() int64 { return time.Now().UnixMilli() }
-	}
+	s.useMachineClock()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
@@ -173,6 +180,12 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	}
 	_, err = s.write.ExecContext(ctx, "UPDATE heads SET owner = '', lease_until = 0 WHERE owner <> ''")
 	return err
+}
+
+func (s *Store) useMachineClock() {
+	if s.config.Clock == nil {
+		s.config.Clock = func() int64 { return time.Now().UnixMilli() }
+	}
 }
 
 // openFile readies the connections to a SQLite file.
@@ -208,10 +221,21 @@ func fileURL(path, query string) string {
 }
 
 func (s *Store) openPostgres(ctx context.Context) error {
+	if _, err := s.connect(); err != nil {
+		return err
+	}
+	return migrate(ctx, goose.DialectPostgres, s.write.DB, "postgres")
+}
+
+// connect readies the connections to PostgreSQL and says where it is.
+func (s *Store) connect() (place string, err error) {
 	config, err := pgx.ParseConfig(s.config.DSN)
 	if err != nil {
 		// The parse error may hold the password.
-		return errors.New("store: the DSN is neither sqlite:PATH nor a PostgreSQL URL")
+		return "", errors.New("store: the DSN is neither sqlite:PATH nor a PostgreSQL URL")
+	}
+	if s.config.ReadOnly {
+		config.RuntimeParams["default_transaction_read_only"] = "on"
 	}
 	db := s.openConnector(stdlib.GetConnector(*config, stdlib.OptionAfterConnect(boundIdleness(config.RuntimeParams))))
 	most := cmp.Or(s.config.Connections, defaultConnections)
@@ -221,7 +245,7 @@ func (s *Store) openPostgres(ctx context.Context) error {
 	s.vault.lock = " FOR SHARE"
 	s.write = bun.NewDB(db, pgdialect.New())
 	s.read = newDatabase(s.write, true)
-	return migrate(ctx, goose.DialectPostgres, db, "postgres")
+	return config.Host + "/" + config.Database, nil
 }
 
 // idleInTransaction is for how long a process may stand still in the middle of

@@ -23,19 +23,19 @@ type Entry struct {
 // Head says of one organisation what moved since the head before it. With all
 // heads before it, it covers every run.
 type Head struct {
-	Organisation string  `json:"organisation"`
-	Number       uint64  `json:"number"`   // from 1
-	Previous     string  `json:"previous"` // digest of the head before; empty for the first
-	AtMs         int64   `json:"atMs"`     // UTC ms, of the database's clock; never less than that of the head before
-	Epoch        int     `json:"epoch"`    // of the key that signs
+	Organisation string `json:"organisation"`
+	Number       uint64 `json:"number"`   // from 1
+	Previous     string `json:"previous"` // digest of the head before; empty for the first
+	AtMs         int64  `json:"atMs"`     // UTC ms, of the database's clock; never less than that of the head before
+	Epoch        int    `json:"epoch"`    // of the key that signs
 	// Void is the number of the first head that counts for nothing, with all
 	// from it up to this one: their key was revoked. Then this head continues
 	// the last one that counts, by Previous and in what it covers. 0 for none.
 	Void uint64 `json:"void,omitzero"`
 
-	Runs         uint64  `json:"runs"`     // covered by now
-	Records      uint64  `json:"records"`  // covered by now
-	Entries      []Entry `json:"entries"`  // by run id
+	Runs    uint64  `json:"runs"`    // covered by now
+	Records uint64  `json:"records"` // covered by now
+	Entries []Entry `json:"entries"` // by run id
 }
 
 // mostEntries is how many runs one head covers: its line stays small enough to

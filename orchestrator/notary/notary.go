@@ -41,7 +41,7 @@ type Notary struct {
 	last    map[string]kept // of each organisation, in the folder
 	signer  Signer
 	ring    Ring
-	records atomic.Int64    // that Count was told of since the last signature
+	records atomic.Int64 // that Count was told of since the last signature
 	full    chan struct{}
 }
 

@@ -161,14 +161,29 @@ func (p *Platform) attestLast() error {
 	return p.notary.Close()
 }
 
+// Look opens the store of a configuration to be looked at only: a process may be
+// at work on it, and the right to read is enough. Close it when done. Errors:
+// journal.ErrNoStore, journal.ErrVersion.
+func Look(ctx context.Context, config Config) (*journal.Store, error) {
+	keys, err := LoadKeys(config.Folder, false)
+	if err != nil {
+		return nil, err
+	}
+	return config.look(ctx, keys.Master)
+}
+
+func (c Config) look(ctx context.Context, master []byte) (*journal.Store, error) {
+	c = c.withDefaults()
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return journal.Open(ctx, journal.Config{DSN: c.Database, MasterKey: master, ReadOnly: true})
+}
+
 // CheckHeads holds the database of a configuration against its folder of signed
 // heads. It needs none of the installation's secrets.
 func CheckHeads(ctx context.Context, config Config, ring notary.Ring, tell func(notary.Fault) error) (report notary.Report, err error) {
-	config = config.withDefaults()
-	if err := config.Validate(); err != nil {
-		return report, err
-	}
-	store, err := journal.Open(ctx, journal.Config{DSN: config.Database, MasterKey: make([]byte, 32)}) // nothing is sealed or opened
+	store, err := config.look(ctx, make([]byte, 32)) // nothing is sealed or opened
 	if err != nil {
 		return report, err
 	}
