@@ -58,6 +58,8 @@ func (c Config) Validate() error {
 	check(c.Paused >= 0 && c.Long >= 0 && c.Killed >= 0, "paused, long, killed: must not be negative")
 	check(c.Only == "" || c.Only == sqlite || c.Only == postgres, "store: must be sqlite or postgres")
 	check(c.Only != postgres || c.Postgres != "", "store: name the server with --postgres")
+	check(c.Beside.Postgres == "" || c.measures(postgres), "beside: its work is on PostgreSQL, which is not measured; name the server with --postgres")
+	check(c.Beside.SQLite == "" || c.measures(sqlite), "beside-sqlite: its work is on SQLite, which --store leaves out")
 	return errors.Join(faults...)
 }
 
@@ -67,12 +69,17 @@ const (
 	postgres = "postgres"
 )
 
+// measures reports whether a store is one of those that are measured.
+func (c Config) measures(store string) bool {
+	return (c.Only == "" || c.Only == store) && (store == sqlite || c.Postgres != "")
+}
+
 // stores are the data sources that are measured, each for a fresh database.
 func (c Config) stores() (dsns []string) {
-	if c.Only != postgres {
+	if c.measures(sqlite) {
 		dsns = append(dsns, "")
 	}
-	if c.Postgres != "" && c.Only != sqlite {
+	if c.measures(postgres) {
 		dsns = append(dsns, c.Postgres)
 	}
 	return dsns
@@ -103,6 +110,9 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 func Part(ctx context.Context, config Config) (*Report, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
+	}
+	if config.Paused+config.Long+config.Killed == 0 {
+		return nil, errors.New("nothing would be measured: the number of runs must be above 0")
 	}
 	report := newReport()
 	for _, part := range []func(context.Context, Config, *Report) error{paused, long, killed, bare} {

@@ -77,6 +77,9 @@ func TestPausedLongAndKilledRunsAreMeasured(t *testing.T) {
 	require.Positive(t, figure(t, report, "P12", "CPU").Median)
 	require.Positive(t, figure(t, report, "P13", "resume").Median)
 	require.Contains(t, figure(t, report, "P14", "").Name, "5 runs")
+	for _, id := range []string{"P10", "P11", "P14"} {
+		require.Equal(t, "too few to tell", figure(t, report, id, "").Verdict, id)
+	}
 	left, err := os.ReadDir(config.Folder)
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -98,13 +101,22 @@ func TestEventsAreHeardInsideTheProcessAndOverWebsockets(t *testing.T) {
 
 func TestASoakLooksAgainAndAgainAndLeavesNothingOpen(t *testing.T) {
 	soaking := Soaking{Config: tiny(t), Every: 10 * time.Millisecond}
-	soaking.For = 200 * time.Millisecond
+	soaking.For = 400 * time.Millisecond
 	report, _, err := Soak(t.Context(), soaking)
 	require.NoError(t, err)
 	require.Zero(t, report.Violations)
 	require.Positive(t, figure(t, report, "soak", "goroutines").Max)
 	for _, name := range []string{"leases", "records", "parked"} {
 		require.Equal(t, "held", figure(t, report, "flat", name).Verdict, name)
+	}
+}
+
+func TestASoakLooksInWholeSecondsUnlessItIsShort(t *testing.T) {
+	for long, each := range map[time.Duration]time.Duration{10 * time.Minute: 10 * time.Second, 100 * time.Second: 2 * time.Second,
+		30 * time.Second: time.Second, 3 * time.Second: 50 * time.Millisecond, time.Millisecond: 10 * time.Millisecond} {
+		soaking := Soaking{}
+		soaking.For = long
+		require.Equal(t, each, soaking.every(), long)
 	}
 }
 
@@ -153,7 +165,9 @@ func TestAVerdictIsOfTheFloorAndTheMedian(t *testing.T) {
 	report.add(Figure{ID: "P4", Goal: atLeast(0.5, 0.8)}, 0.9, 0.1, 0.6)
 	report.add(Figure{ID: "P7", Goal: atMost(5, 3.5)}, 4, 9, 6)
 	report.add(Figure{ID: "P8"}, 1)
-	require.Equal(t, []string{"held", "missed", ""}, []string{report.Figures[0].Verdict, report.Figures[1].Verdict, report.Figures[2].Verdict})
+	report.add(Figure{ID: "P14", Goal: atMost(2, 1), few: true}, 9)
+	require.Equal(t, []string{"held", "missed", "", "too few to tell"},
+		[]string{report.Figures[0].Verdict, report.Figures[1].Verdict, report.Figures[2].Verdict, report.Figures[3].Verdict})
 	require.Equal(t, []string{"P7"}, report.Missed())
 	require.InDelta(t, 0.6, report.Figures[0].Median, 0)
 }

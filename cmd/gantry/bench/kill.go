@@ -93,6 +93,10 @@ type Recovery struct {
 	Opening time.Duration `json:"opening"` // until the new process was ready
 }
 
+// inFlight is how many runs P14 speaks of. With fewer, most of the time is the
+// start of the process.
+const inFlight = 1000
+
 // killed measures P14.
 func killed(ctx context.Context, c Config, report *Report) error {
 	if c.Killed == 0 {
@@ -123,8 +127,8 @@ func (c Config) killedOn(ctx context.Context, dsn string, report *Report) (err e
 	if err != nil {
 		return err
 	}
-	report.add(Figure{ID: "P14", Store: store, Name: fmt.Sprintf("%d runs killed in flight, until each has a new step", r.Runs), Unit: "s", Goal: atMost(2, 1)}, r.All.Seconds())
-	report.add(Figure{ID: "P14", Store: store, Name: fmt.Sprintf("the same for each of %d rows read", r.Rows), Unit: "us", Goal: atMost(15, 5)}, machine.Over(float64(r.All.Microseconds()), float64(r.Rows)))
+	report.add(Figure{ID: "P14", Store: store, Name: fmt.Sprintf("%d runs killed in flight, until each has a new step", r.Runs), Unit: "s", Goal: atMost(2, 1), few: r.Runs < inFlight}, r.All.Seconds())
+	report.add(Figure{ID: "P14", Store: store, Name: fmt.Sprintf("the same for each of %d rows read", r.Rows), Unit: "us", Goal: atMost(15, 5), few: r.Runs < inFlight}, machine.Over(float64(r.All.Microseconds()), float64(r.Rows)))
 	report.add(Figure{ID: "recover", Store: store, Name: "until the first run has a new step", Unit: "s"}, r.First.Seconds())
 	report.add(Figure{ID: "recover", Store: store, Name: "until the new process was ready", Unit: "s"}, r.Opening.Seconds())
 	found, err := h.violations(ctx)

@@ -18,7 +18,8 @@ type Figure struct {
 	Unit  string `json:"unit,omitempty"`
 	machine.Spread
 	Goal    *Goal  `json:"goal,omitempty"`
-	Verdict string `json:"verdict,omitempty"` // "held" or "missed", of the floor; empty without a goal
+	Verdict string `json:"verdict,omitempty"` // "held" or "missed", of the floor, or "too few to tell"; empty without a goal
+	few     bool   // what was measured is too little beside what is there without it
 }
 
 // Goal is what a figure is to reach.
@@ -73,7 +74,10 @@ func (r *Report) add(f Figure, values ...float64) {
 	f.Spread = machine.SpreadOf(values)
 	if f.Goal != nil {
 		f.Verdict = "missed"
-		if f.Goal.holds(f.Median) {
+		switch {
+		case f.few:
+			f.Verdict = "too few to tell"
+		case f.Goal.holds(f.Median):
 			f.Verdict = "held"
 		}
 	}

@@ -15,7 +15,35 @@ import (
 // Soaking is what a long bounded load is.
 type Soaking struct {
 	Config
-	Every time.Duration // how often it is looked; 0: a sixtieth of the whole
+	Every time.Duration // how often it is looked; 0: a sixtieth of the whole, in whole seconds where that is longer than one
+}
+
+// leastLooks is how often a soak has to look before its second half says
+// anything.
+const leastLooks = 4
+
+// every is how often it is looked.
+func (s Soaking) every() time.Duration {
+	if s.Every > 0 {
+		return s.Every
+	}
+	each := max(s.For/60, 10*time.Millisecond)
+	if s.For >= leastLooks*time.Second {
+		each = max(each.Round(time.Second), time.Second)
+	}
+	return each
+}
+
+// Validate joins everything that is wrong.
+func (s Soaking) Validate() error {
+	var fault error
+	switch {
+	case s.Every < 0:
+		fault = errors.New("every: must not be negative")
+	case s.For > 0 && s.For < leastLooks*s.every():
+		fault = fmt.Errorf("for: must be at least %s, to look %d times", leastLooks*s.every(), leastLooks)
+	}
+	return errors.Join(s.Config.Validate(), fault)
 }
 
 // sighting is what the process kept at one moment.
@@ -40,6 +68,9 @@ const (
 // Soak keeps a bounded load up and looks whether anything grows. It reports
 // whether all stayed flat.
 func Soak(ctx context.Context, s Soaking) (report *Report, flat bool, err error) {
+	if err := s.Validate(); err != nil {
+		return nil, false, err
+	}
 	report, flat = newReport(), true
 	for _, dsn := range s.stores() {
 		h, err := build(ctx, s.Folder, dsn, nil)
@@ -61,10 +92,6 @@ func (s Soaking) on(ctx context.Context, h *house, report *Report) (flat bool, e
 		return false, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	every := s.Every
-	if every == 0 {
-		every = max(s.For/60, 10*time.Millisecond)
-	}
 	ended := make(chan struct{})
 	var load Load
 	var driven error
@@ -73,10 +100,13 @@ func (s Soaking) on(ctx context.Context, h *house, report *Report) (flat bool, e
 		defer close(ended)
 		load, driven = h.drive(ctx, work{concurrency: bounded, order: order{rounds: soakRounds, think: soakThink}, duration: s.For})
 	})
-	seen, err := s.watch(ctx, h, db, every, ended)
+	seen, err := s.watch(ctx, h, db, ended)
 	tasks.Wait()
 	if err := errors.Join(err, driven); err != nil {
 		return false, err
+	}
+	if len(seen) < 2 {
+		return false, fmt.Errorf("soak: looked only %d times: it says nothing", len(seen))
 	}
 	still, err := settled(ctx, db)
 	if err != nil {
@@ -94,8 +124,8 @@ func (s Soaking) on(ctx context.Context, h *house, report *Report) (flat bool, e
 }
 
 // watch looks until the load has ended.
-func (s Soaking) watch(ctx context.Context, h *house, db *sql.DB, every time.Duration, ended <-chan struct{}) (seen []sighting, err error) {
-	ticker := time.NewTicker(every)
+func (s Soaking) watch(ctx context.Context, h *house, db *sql.DB, ended <-chan struct{}) (seen []sighting, err error) {
+	ticker := time.NewTicker(s.every())
 	defer ticker.Stop()
 	begin := time.Now()
 	for {
@@ -106,14 +136,15 @@ func (s Soaking) watch(ctx context.Context, h *house, db *sql.DB, every time.Dur
 			return seen, nil
 		case <-ticker.C:
 		}
+		at := time.Since(begin)
 		now, err := look(ctx, db)
 		if err != nil {
 			return seen, err
 		}
-		now.at = time.Since(begin)
+		now.at = at
 		seen = append(seen, now)
 		s.say(fmt.Sprintf("%s after %s: %.1f MB resident, %.1f MB heap, %.0f goroutines, %.0f leases, %.0f to tell, %.0f parked",
-			h.database.Name(), now.at.Round(time.Second), now.resident/1e6, now.heap/1e6, now.goroutines, now.leases, now.lag, now.parked))
+			h.database.Name(), now.at.Round(min(100*time.Millisecond, s.every()/10)), now.resident/1e6, now.heap/1e6, now.goroutines, now.leases, now.lag, now.parked))
 	}
 }
 
