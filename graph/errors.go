@@ -211,7 +211,7 @@ var changeRefusals = []struct {
 	message string
 }{
 	{agents.ErrSecondPerson, "SECOND_PERSON_NEEDED", "A second person must approve it."},
-	{agents.ErrNotEntitled, "NOT_ENTITLED", "Nobody of those who answer for it takes part."},
+	{agents.ErrNotEntitled, "NOT_ENTITLED", "Only people who answer for it may do this, and you are none of them."},
 	{agents.ErrNotAPerson, "NOT_A_PERSON", "Only people of the organisation change it."},
 	{agents.ErrNoEvidence, "EVIDENCE_NEEDED", "Say where what was observed can be read."},
 	{agents.ErrFreerStage, "STAGE_NOT_BY_PUBLISHING", "Publishing does not make a stage freer; use setStage with evidence."},

@@ -39,7 +39,8 @@ run at the same time and give 200 bytes each; all are instant and durable.
 Nothing is left behind.
 
 Each line has an id, the median, the least and the most, and for goals the
-floor, the stretch, and whether the floor was held:
+floor, the stretch, and whether the floor was held. Of less than 10000 paused
+or 1000 killed runs it says "too few to tell":
 
   P1, P2  rounds a second to those of the program --beside, on PostgreSQL and
           on SQLite
@@ -102,7 +103,7 @@ func benchRunCommand() *cobra.Command {
 	flags.IntVar(&config.Paused, "paused", 100_000, "runs that wait for a person (P10, P11); 0 leaves this out")
 	flags.IntVar(&config.Long, "long", 5000, "rounds of one long run, which gets a minute (P12, P13); 0 leaves this out")
 	flags.IntVar(&config.Killed, "killed", 1000, "runs in flight when their process is killed (P14); 0 leaves this out")
-	flags.StringVar(&config.Beside.Postgres, "beside", "", "command of a program that does the same work on PostgreSQL")
+	flags.StringVar(&config.Beside.Postgres, "beside", "", "command of a program that does the same work on PostgreSQL; needs --postgres")
 	flags.StringVar(&config.Beside.SQLite, "beside-sqlite", "", "command of a program that does the same work on SQLite")
 	output.flags(flags)
 	return command
@@ -121,7 +122,7 @@ start, the rounds of other runs beside them to those without, and how long it
 takes to wake one. The copies weigh what the original weighs, but nobody can
 wake them: their chains do not verify.`,
 		func(flags *pflag.FlagSet, config *bench.Config) {
-			flags.IntVar(&config.Paused, "paused", 100_000, "runs that wait for a person")
+			flags.IntVar(&config.Paused, "paused", 100_000, "runs that wait for a person; with less than 10000 it is too few to tell")
 			flags.IntSliceVar(&config.Concurrency, "conc", []int{64}, "runs under way beside them")
 			flags.IntVar(&config.Repeat, "repeat", 3, "repetitions")
 		}}
@@ -129,7 +130,7 @@ wake them: their chains do not verify.`,
 on in this one. The time is from the start or, on PostgreSQL, from the end of
 the leases, which hold for 15 seconds, until each run has a new step.`,
 		func(flags *pflag.FlagSet, config *bench.Config) {
-			flags.IntVar(&config.Killed, "killed", 100, "runs in flight")
+			flags.IntVar(&config.Killed, "killed", 1000, "runs in flight; of fewer, most of the time is the start of the process")
 		}}
 )
 
@@ -219,7 +220,7 @@ untold or parked, and the doctor must find nothing. Fails when anything grew.
 	flags := command.Flags()
 	benchStores(flags, &soaking.Config)
 	flags.DurationVar(&soaking.For, "for", 10*time.Minute, "how long the load is kept up, on each store")
-	flags.DurationVar(&soaking.Every, "every", 0, "how often to look; by default a sixtieth of that")
+	flags.DurationVar(&soaking.Every, "every", 0, "how often to look; by default a sixtieth of that, in whole seconds")
 	flags.DurationVar(&soaking.Limit, "limit", 500*time.Millisecond, "how long each bare limit is measured")
 	output.flags(flags)
 	return command
@@ -248,6 +249,8 @@ func (o *benchOutput) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.profile, "cpuprofile", "", "file for a CPU profile")
 }
 
+var errInterrupted = errors.New("bench: interrupted")
+
 // of measures and prints. A store with violations is an error, a goal that was
 // missed is none.
 func (o *benchOutput) of(command *cobra.Command, measure func() (*bench.Report, error)) error {
@@ -259,11 +262,14 @@ func (o *benchOutput) of(command *cobra.Command, measure func() (*bench.Report, 
 		defer stop()
 	}
 	report, err := measure()
+	if err != nil && command.Context().Err() != nil {
+		err = errInterrupted // whatever it broke
+	}
 	if report == nil || err != nil && len(report.Figures) == 0 {
 		return err
 	}
 	if err == nil && report.Violations > 0 {
-		err = fmt.Errorf("bench: the store has %d violations", report.Violations)
+		err = errors.New("bench: the store has " + counted(report.Violations, "violation"))
 	}
 	write := report.Table // also of what was measured before an error
 	if o.json {

@@ -2,7 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,4 +46,38 @@ func TestOnlyTheBenchmarkStartsItsChild(t *testing.T) {
 	root := Root()
 	root.SetArgs([]string{"bench", "child"})
 	require.ErrorContains(t, root.ExecuteContext(t.Context()), "only the benchmark")
+}
+
+func TestABenchThatWouldMeasureNothingIsRefused(t *testing.T) {
+	t.Setenv("GANTRY_DATABASE", "")
+	for line, fault := range map[string]string{
+		"run --beside true": "--postgres", "run --beside true --store sqlite --postgres postgres://nowhere": "beside",
+		"run --beside-sqlite true --store postgres --postgres postgres://nowhere": "beside-sqlite",
+		"soak --for 0s": "for", "soak --for 3s --every 1s": "at least 4s", "soak --for 30ms": "at least 40ms", "soak --every -1s": "every",
+		"recover --killed 0": "nothing would be measured", "paused --paused 0": "nothing would be measured", "events --subscribers 0": "subscribers",
+	} {
+		out, err := gantry(t, append([]string{"bench"}, strings.Fields(line)...)...)
+		require.ErrorContains(t, err, fault, line)
+		require.Empty(t, out, line)
+	}
+}
+
+// breaking cancels when the benchmark says what it measures.
+type breaking struct{ stop func() }
+
+func (b breaking) Write(text []byte) (int, error) {
+	b.stop()
+	return len(text), nil
+}
+
+func TestABenchThatIsInterruptedSaysOnlyThat(t *testing.T) {
+	t.Setenv("GANTRY_DATABASE", "")
+	for _, line := range []string{"run --for 1h --conc 1", "soak --for 1h --every 10ms", "recover", "events --for 1h"} {
+		ctx, stop := context.WithCancel(t.Context())
+		root := Root()
+		root.SetOut(io.Discard)
+		root.SetErr(breaking{stop})
+		root.SetArgs(append([]string{"bench"}, append(strings.Fields(line), "--folder", t.TempDir(), "--limit", "1ms")...))
+		require.EqualError(t, root.ExecuteContext(ctx), "bench: interrupted", line)
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/cmd/gantry/wire"
+	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/invariant"
 )
 
@@ -47,6 +48,9 @@ func examine(ctx context.Context, command *cobra.Command, p *wire.Platform, one 
 	} else {
 		report, err = audit.Run(ctx, client.ShortID(one))
 	}
+	if errors.Is(err, engine.ErrNotFound) {
+		return fmt.Errorf("doctor: the store has no run %q", one)
+	}
 	if err != nil {
 		return fmt.Errorf("doctor: %w", err)
 	}
@@ -55,12 +59,8 @@ func examine(ctx context.Context, command *cobra.Command, p *wire.Platform, one 
 			return err
 		}
 	}
-	switch count := report.Violations(); count {
-	case 0:
-		return nil
-	case 1:
-		return errors.New("doctor: 1 violation")
-	default:
-		return fmt.Errorf("doctor: %d violations", count)
+	if count := report.Violations(); count > 0 {
+		return errors.New("doctor: " + counted(count, "violation"))
 	}
+	return nil
 }

@@ -69,7 +69,7 @@ func TestDoctorFindsNothingAfterRealRunsAndDamageByItsCode(t *testing.T) {
 	require.ErrorContains(t, err, "1 violation")
 	require.NotContains(t, out, finished)
 	_, err = doctor(t, "--folder", folder, "--run", "nowhere")
-	require.ErrorContains(t, err, "not found")
+	require.ErrorContains(t, err, `no run "nowhere"`)
 }
 
 // A command's own flags are no settings, and do not stop it.

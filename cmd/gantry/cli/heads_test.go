@@ -23,7 +23,7 @@ func TestFault_N1_TheCommandSaysWhatWasChanged(t *testing.T) {
 	verify := []string{"verify", "--folder", folder, "--heads", heads, "--keys", keys}
 	out, err := gantry(t, verify...)
 	require.NoError(t, err, out)
-	require.Contains(t, out, "1 organisations, ")
+	require.Contains(t, out, "1 organisation, ")
 	require.Contains(t, out, ": 2 runs with ")
 	require.NotContains(t, out, "note:")
 
@@ -33,7 +33,7 @@ func TestFault_N1_TheCommandSaysWhatWasChanged(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	out, err = gantry(t, verify...)
-	require.ErrorContains(t, err, "1 faults")
+	require.ErrorContains(t, err, "1 fault")
 	require.NotErrorIs(t, err, ErrUnchecked)
 	require.Contains(t, out, "RECORD_MISSING organisation=northwind run="+finished+" seq=8: ")
 

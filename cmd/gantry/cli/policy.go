@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -213,7 +215,8 @@ func printFaults(out io.Writer, err error) error {
 	return ErrPolicy
 }
 
-// readCases reads all files before it reports, so that all faults are known.
+// readCases reads all files before it reports, so that all faults are known. A
+// file without any case is one: a test of nothing proves nothing.
 func readCases(loaded policies, names []string) ([]cases.Case, error) {
 	var (
 		list   []cases.Case
@@ -228,6 +231,9 @@ func readCases(loaded policies, names []string) ([]cases.Case, error) {
 		var wrong policy.Faults
 		if errors.As(err, &wrong) {
 			faults = append(faults, wrong...)
+		}
+		if err == nil && len(read) == 0 {
+			faults = append(faults, policy.Fault{File: name, Line: 1, Message: `the file has no case; a case begins with a line "case: " and its name`})
 		}
 		list = append(list, read...)
 	}
@@ -248,8 +254,8 @@ func runCases(out io.Writer, loaded policies, list []cases.Case) error {
 			fmt.Fprintf(out, "%s:%d: %s: %s\n", each.File, each.Line, each.Name, difference)
 		}
 	}
-	fmt.Fprintf(out, "%d cases, %d failed\n", len(list), failed)
-	if failed > 0 || len(list) == 0 { // a test of nothing proves nothing
+	fmt.Fprintf(out, "%s, %d failed\n", counted(len(list), "case"), failed)
+	if failed > 0 {
 		return ErrPolicy
 	}
 	return nil
@@ -292,6 +298,18 @@ func explain(out io.Writer, set *policy.Set, verdict policy.Verdict) {
 		fmt.Fprintf(out, "  decided by %s (%s), %d needed\n", who, approver.Why, max(approver.Quorum, 1))
 	}
 	if verdict.ExpiresMs > 0 {
-		fmt.Fprintf(out, "  open for %d ms\n", verdict.ExpiresMs)
+		fmt.Fprintf(out, "  open for %s\n", span(time.Duration(verdict.ExpiresMs)*time.Millisecond))
 	}
+}
+
+// span writes a duration as policies do: 24h, not 24h0m0s.
+func span(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }

@@ -90,6 +90,66 @@ func sayUse(command *cobra.Command) {
 	}
 }
 
+// refuseUnknown makes a mistyped command an error wherever it stands. The
+// library only refuses those at the top: below it prints the help and calls
+// that a success.
+func refuseUnknown(root *cobra.Command) {
+	root.SetHelpCommand(helpCommand())
+	root.InitDefaultHelpCmd() // so that these are there already
+	root.InitDefaultCompletionCmd()
+	for _, command := range root.Commands() {
+		refuseBelow(command)
+	}
+}
+
+func refuseBelow(command *cobra.Command) {
+	if command.HasSubCommands() && !command.Runnable() {
+		command.DisableFlagsInUseLine = true
+		command.Args = cobra.ArbitraryArgs
+		command.RunE = func(command *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknownCommand(command, args[0])
+			}
+			return command.Help()
+		}
+	}
+	for _, sub := range command.Commands() {
+		refuseBelow(sub)
+	}
+}
+
+func unknownCommand(command *cobra.Command, word string) error {
+	path := strings.TrimPrefix(command.CommandPath(), command.Root().Name())
+	return fmt.Errorf("unknown command %q; see: %s%s --help", strings.TrimSpace(path+" "+word), program(), path)
+}
+
+// helpCommand prints the help of a command.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]...", Short: "Say what a command does and takes",
+		RunE: func(command *cobra.Command, args []string) error {
+			of, rest, err := command.Root().Find(args)
+			if err != nil {
+				return unknownCommand(command.Root(), args[0])
+			}
+			if len(rest) > 0 {
+				return unknownCommand(of, rest[0])
+			}
+			of.InitDefaultHelpFlag() // so that the help has it
+			of.InitDefaultVersionFlag()
+			return of.Help()
+		},
+	}
+}
+
+// counted is a number of things, for example "1 case" or "2 cases".
+func counted[N int | uint64](number N, one string) string {
+	if number == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", number, one)
+}
+
 // oneOf reads a word that must be one of several, in any case.
 func oneOf(what, word string, valid []string) (string, error) {
 	if upper := strings.ToUpper(word); slices.Contains(valid, upper) {

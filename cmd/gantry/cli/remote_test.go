@@ -73,7 +73,7 @@ func TestRunIsApprovedWatchedExplainedAndVerified(t *testing.T) {
 	watched := must(t, "watch", short)
 	require.Contains(t, watched, "run "+short+" started")
 	require.Equal(t, watched, must(t, "watch", id), "either id names it")
-	require.Contains(t, watched, sampleDecider+" granted call by approval "+items[0].ID)
+	require.Regexp(t, sampleDecider+` granted call \d+ by approval `+items[0].ID, watched)
 	require.Contains(t, watched, "run COMPLETED: VERIFIED")
 	require.Contains(t, watched, "COMPLETED: VERIFIED — spent $0.00")
 	entries, err := h.entries(t.Context(), "INV-1004")

@@ -24,6 +24,7 @@ func Root() *cobra.Command {
 	root.AddCommand(devCommand(), demoCommand(), serveCommand(), workCommand(), migrateCommand(), applyCommand(), keysCommand(), tokenCommand(),
 		verifyCommand(), doctorCommand(), benchCommand(), Policy(policySource), ledger.Command())
 	root.AddCommand(remote()...)
+	refuseUnknown(root)
 	sayUse(root)
 	return root
 }
@@ -76,7 +77,7 @@ func verifyFile(out io.Writer, path, head string) error {
 	if err != nil {
 		return err
 	}
-	return say(out, "run %s: %d records verify, head %s, %s", report.Run, report.Records, report.Head, report.Status)
+	return say(out, "run %s: %s verify, head %s, %s", report.Run, counted(report.Records, "record"), report.Head, report.Status)
 }
 
 // ErrUnchecked means that nothing was found out.
@@ -94,14 +95,15 @@ func verifyHeads(command *cobra.Command) error {
 		}
 	}
 	if report.Uncovered > 0 {
-		if err := say(out, "note: %d records are newer than the last head: nothing is said of them", report.Uncovered); err != nil {
+		if err := say(out, "note: nothing is said of %s newer than the last head", counted(report.Uncovered, "record")); err != nil {
 			return err
 		}
 	}
 	if report.Faults > 0 {
-		return fmt.Errorf("the database is not what was signed: %d faults", report.Faults)
+		return fmt.Errorf("the database is not what was signed: %s", counted(report.Faults, "fault"))
 	}
-	return say(out, "%d organisations, %d heads: %d runs with %d covered records verify", report.Organisations, report.Heads, report.Runs, report.Records)
+	return say(out, "%s, %s: %s with %s covered verify", counted(report.Organisations, "organisation"), counted(report.Heads, "head"),
+		counted(report.Runs, "run"), counted(report.Records, "record"))
 }
 
 func checkHeads(command *cobra.Command, tell func(notary.Fault) error) (notary.Report, error) {

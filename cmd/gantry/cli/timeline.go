@@ -16,6 +16,7 @@ type timeline struct {
 	out   io.Writer
 	hints *hints         // also say what a person may do now; nil not to
 	calls map[int]string // the proposed calls by number
+	asked map[string]int // the calls by the approvals that were asked for them
 }
 
 // fact is what any kind of event may hold of what is printed.
@@ -112,13 +113,20 @@ func (t *timeline) byPeople(kind run.EventKind, f fact) []string {
 	}
 	switch kind {
 	case run.KindApprovalRequested:
+		if t.asked == nil {
+			t.asked = map[string]int{}
+		}
+		t.asked[f.Approval] = f.Call
 		return []string{fmt.Sprintf("call %d HELD: %s — %s decides, digest %.12s", f.Call, t.calls[f.Call], names(f.Approvers), f.Digest)}
 	case run.KindApprovalDecided:
 		word := "denied"
 		if f.Granted {
 			word = "granted"
 		}
-		return []string{fmt.Sprintf("%s %s call by approval %s", who, word, f.Approval)}
+		if call, known := t.asked[f.Approval]; known {
+			return []string{fmt.Sprintf("%s %s call %d by approval %s", who, word, call, f.Approval)}
+		}
+		return []string{fmt.Sprintf("%s %s approval %s", who, word, f.Approval)}
 	case run.KindApprovalVoided:
 		return []string{fmt.Sprintf("approval %s became void: %s", f.Approval, f.Cause)}
 	case run.KindQuestionAsked:

@@ -69,8 +69,8 @@ func TestTimelineSaysWhatHappenedInOneLineEach(t *testing.T) {
     9 call 1 HELD: bank.pay — tomas (tool owner) or controller (policy) decides, digest 0123456789ab
       → gantry approve ap1 --folder x
       → gantry deny ap1 --folder x
-   10 tomas granted call by approval ap1
-   11 tomas denied call by approval ap1
+   10 tomas granted call 1 by approval ap1
+   11 tomas denied call 1 by approval ap1
    12 approval ap1 became void: EXPIRED
    13 call 1 ASKS: bank.pay — tomas (tool owner) or controller (policy) answers
       → gantry answer q1 TEXT --folder x

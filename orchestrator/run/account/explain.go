@@ -25,12 +25,12 @@ type Reader func(text run.Text) string
 func Explain(s *run.State, read Reader) []Answer {
 	e := explainer{s: s, read: read}
 	return []Answer{
-		{"What was asked?", e.asked()},
-		{"Which turns happened?", e.turns()},
-		{"Which calls were proposed, and which ran?", e.calls()},
-		{"Which policies and people intervened?", e.interventions()},
-		{"What came back?", e.results()},
-		{"Why did it stop?", e.stop()},
+		answer("What was asked?", e.asked()),
+		answer("Which turns happened?", e.turns()),
+		answer("Which calls were proposed, and which ran?", e.calls()),
+		answer("Which policies and people intervened?", e.interventions()),
+		answer("What came back?", e.results()),
+		answer("Why did it stop?", e.stop()),
 	}
 }
 
@@ -59,7 +59,19 @@ func Turn(s *run.State, number int, read Reader) (Answer, bool) {
 	if turn.Answer != nil {
 		lines = append(lines, "answered "+string(turn.Answer.Class)+": "+e.optional(turn.Answer.Text))
 	}
-	return Answer{fmt.Sprintf("What did the model see in turn %d?", number), lines}, true
+	return answer(fmt.Sprintf("What did the model see in turn %d?", number), lines), true
+}
+
+// answer leaves out what nothing follows: blanks at the end of a line, and empty
+// lines.
+func answer(question string, lines []string) Answer {
+	var said []string
+	for _, line := range lines {
+		if line = strings.TrimRight(line, " "); line != "" {
+			said = append(said, line)
+		}
+	}
+	return Answer{question, said}
 }
 
 type explainer struct {
@@ -233,11 +245,11 @@ func (e explainer) stop() []string {
 	s := e.s
 	switch {
 	case s.Ended != nil:
-		lines := append([]string{fmt.Sprintf("%s: %s %s", s.Ended.Status, s.Ended.Reason, s.Ended.Code)}, e.checks()...)
+		lines := append([]string{fmt.Sprintf("%s: %s", s.Ended.Status, told(string(s.Ended.Reason), s.Ended.Code))}, e.checks()...)
 		return append(lines, fmt.Sprintf("settled %d micro-dollars and %d tokens; unknown %d", s.Ended.Settled.MicroUSD, s.Ended.Settled.Tokens, s.Ended.Unknown.MicroUSD),
 			short(e.optional(s.Ended.Result)))
 	case s.Parked != nil:
-		return append([]string{"parked: " + s.Parked.Code + " " + s.Parked.Detail}, e.checks()...)
+		return append([]string{"parked: " + told(s.Parked.Code, s.Parked.Detail)}, e.checks()...)
 	case s.Reached != nil:
 		return append([]string{"waits at limit " + string(s.Reached.Limit) + ": " + s.Reached.Detail}, e.checks()...)
 	}
@@ -251,9 +263,17 @@ func (e explainer) checks() []string {
 	}
 	lines := make([]string, 0, len(e.s.LastChecks.Checks))
 	for _, check := range e.s.LastChecks.Checks {
-		lines = append(lines, fmt.Sprintf("check %s: %s %s", check.Name, check.Verdict, check.Code))
+		lines = append(lines, fmt.Sprintf("check %s: %s", check.Name, told(string(check.Verdict), check.Code)))
 	}
 	return lines
+}
+
+// told is a word and, where it says more, a code.
+func told(word, code string) string {
+	if code == "" || code == word {
+		return word
+	}
+	return word + " " + code
 }
 
 func short(text string) string {
