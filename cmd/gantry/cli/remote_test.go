@@ -107,6 +107,7 @@ func TestRunsAreListedSteeredAndCancelled(t *testing.T) {
 	mustJSON(t, &started, "run", "--as", sampleAsker, "--json", sampleAgent, reconcile("INV-1008"))
 	require.Equal(t, []string{"APPROVAL"}, started.WaitingFor)
 	require.Contains(t, must(t, "runs", "--agent", sampleAgent, "--for", sampleAsker, "--status", "waiting"), client.ShortID(started.ID))
+	require.Contains(t, must(t, "runs", "--json"), `"journalId": "`+client.ShortID(started.ID)+`"`)
 	require.Empty(t, must(t, "runs", "--status", "FAILED"))
 	for _, wrong := range [][]string{{"runs", "--status", "ASLEEP"}, {"runs", "--last", "0"}, {"stage", sampleAgent, "FREE"}} {
 		_, err := gantry(t, wrong...)

@@ -1,7 +1,9 @@
 package client
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"strconv"
 	"time"
 )
@@ -80,6 +82,20 @@ type Run struct {
 	Calls     []Call     `json:"calls,omitempty"`
 	Approvals []Approval `json:"approvals,omitempty"`
 	Questions []Question `json:"questions,omitempty"`
+}
+
+// MarshalJSON writes the run as it was read, and beside its global id the one
+// that its journal bears and that commands print.
+func (r Run) MarshalJSON() ([]byte, error) {
+	type plain Run
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false) // as whoever prints it decides
+	err := encoder.Encode(struct {
+		plain
+		JournalID string `json:"journalId"`
+	}{plain(r), ShortID(r.ID)})
+	return out.Bytes(), err
 }
 
 // Ended reports whether nothing more begins.
