@@ -42,7 +42,7 @@ func TestASecondProcessInAFolderSaysThatAnotherIsThere(t *testing.T) {
 		{"serve", "--folder", h.folder, "--listen", "127.0.0.1:0"},
 		{"work", "--folder", h.folder},
 		{"apply", "--folder", h.folder, "-f", "../../../deploy/sample"},
-		{"doctor", "--folder", h.folder, "--database", "sqlite:" + filepath.Join(h.folder, "gantry.db")},
+		{"migrate", "--folder", h.folder, "--database", "sqlite:" + filepath.Join(h.folder, "gantry.db")},
 		{"migrate", "--folder", h.folder},
 	} {
 		t.Setenv("GANTRY_HOME", h.folder)

@@ -11,6 +11,7 @@ import (
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/invariant"
+	"gantry.dev/orchestrator/journal"
 )
 
 // doctorCommand checks what a store holds against itself.
@@ -20,20 +21,34 @@ func doctorCommand() *cobra.Command {
 		Use: "doctor", Short: "Check that everything in the store fits together: records, heads, inboxes, texts, budgets", Args: cobra.NoArgs,
 		Long: "Looks through the store as it stands at one moment, run by run, and changes nothing. Each check has a line; each violation is\n" +
 			"printed with a code that does not change, its run, the number of the record that shows it, and a sentence. The exit code is 1\n" +
-			"when there is any. A SQLite file must not be in use; PostgreSQL may be. A store that was changed with care fits together too: hold it\n" +
-			"against its signed heads with: gantry verify --heads FOLDER",
+			"when there is any. A server may be at work meanwhile, and the right to read is enough. A store that was changed with care fits\n" +
+			"together too: hold it against its signed heads with: gantry verify --heads FOLDER",
 		RunE: func(command *cobra.Command, _ []string) error {
-			return quietly(command, func(ctx context.Context, p *wire.Platform) error { return examine(ctx, command, p, one) })
+			return look(command, func(ctx context.Context, store *journal.Store) error { return examine(ctx, command, store, one) })
 		},
 	}
-	settingFlags(command, "")
+	someSettingFlags(command, "folder", "database")
 	command.Flags().StringVar(&one, "run", "", "id of the one run to check; by default the whole store")
 	return command
 }
 
-func examine(ctx context.Context, command *cobra.Command, p *wire.Platform, one string) (err error) {
+// look opens the store to be looked at only, for one task.
+func look(command *cobra.Command, task func(context.Context, *journal.Store) error) (err error) {
+	s, err := readSettings(command)
+	if err != nil {
+		return err
+	}
+	store, err := wire.Look(command.Context(), s.config(logTo(command)))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return task(command.Context(), store)
+}
+
+func examine(ctx context.Context, command *cobra.Command, store *journal.Store, one string) (err error) {
 	out := command.OutOrStdout()
-	snapshot, err := p.Store.Snapshot(ctx)
+	snapshot, err := store.Snapshot(ctx)
 	if err != nil {
 		return err
 	}

@@ -118,7 +118,7 @@ func migrateCommand() *cobra.Command {
 			})
 		},
 	}
-	settingFlags(command, "")
+	someSettingFlags(command, "folder", "database")
 	return command
 }
 
@@ -149,7 +149,7 @@ func applyCommand() *cobra.Command {
 			})
 		},
 	}
-	settingFlags(command, "")
+	someSettingFlags(command, "folder", "database", "bus")
 	command.Flags().StringVarP(&folder, "file", "f", "", "the organisation's folder")
 	_ = command.MarkFlagRequired("file") // the flag is declared above
 	return command
@@ -177,14 +177,19 @@ func keysCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "keys", Short: "Make the keys of an installation, unless they are there", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			_, err := wire.LoadKeys(folder, true)
-			if err == nil {
-				_, _, err = wire.HeadKeys(folder, true, time.Now())
-			}
+			made, found, err := wire.MakeKeys(folder, time.Now())
 			if err != nil {
 				return err
 			}
-			return say(command.OutOrStdout(), "master.key, signing.key and heads.key are in %s; keep a copy elsewhere, what they seal is lost without them", folder)
+			if len(found) > 0 {
+				if err := say(command.OutOrStdout(), "found in %s, and left as they are: %s", folder, strings.Join(found, ", ")); err != nil {
+					return err
+				}
+			}
+			if len(made) == 0 {
+				return nil
+			}
+			return say(command.OutOrStdout(), "made in %s: %s; keep a copy elsewhere, what they seal is lost without them", folder, strings.Join(made, ", "))
 		},
 	}
 	command.PersistentFlags().StringVar(&folder, "folder", ".gantry", "where the keys live")
@@ -201,7 +206,7 @@ func rotateCommand(folder *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return say(command.OutOrStdout(), "heads are signed with key epoch %d by every process that has heads.key and heads-keys.json of %s when it starts", epoch, *folder)
+			return say(command.OutOrStdout(), "heads are signed with key epoch %d by every process that has heads.key and heads-keys.json of %s; it need not start again", epoch, *folder)
 		},
 	}
 }
@@ -220,11 +225,15 @@ func revokeCommand(folder *string) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("--after %q is no moment like 2026-01-31T12:00:00Z", after)
 			}
-			if err := wire.RevokeHeadKey(*folder, epoch, moment); err != nil {
+			signs, err := wire.RevokeHeadKey(*folder, epoch, moment, time.Now())
+			if err != nil {
 				return err
 			}
-			return say(command.OutOrStdout(), "heads of key epoch %d that are later than %s are not believed; put another key in place with: gantry keys rotate --folder %s",
-				epoch, moment.UTC().Format(time.RFC3339), *folder)
+			next := "the key in place covers anew what they covered"
+			if signs {
+				next = "nothing is signed until another key is in place, which covers anew what they covered: gantry keys rotate --folder " + *folder
+			}
+			return say(command.OutOrStdout(), "heads of key epoch %d that are later than %s count for nothing; %s", epoch, moment.UTC().Format(time.RFC3339), next)
 		},
 	}
 	command.Flags().StringVar(&after, "after", "", "the last moment at which the key was surely yours, for example 2026-01-31T12:00:00Z")

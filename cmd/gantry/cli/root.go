@@ -59,7 +59,7 @@ func verifyCommand() *cobra.Command {
 			return verifyFile(command.OutOrStdout(), args[0], head)
 		},
 	}
-	settingFlags(command, "")
+	someSettingFlags(command, "folder", "database", headsFlag)
 	command.Flags().StringVar(&head, "head", "", "digest of the last record of FILE, from a copy kept elsewhere")
 	command.Flags().String(keysFlag, "", "file of the public keys that sign heads; by default heads-keys.json in the folder")
 	return command

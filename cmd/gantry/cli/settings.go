@@ -69,6 +69,15 @@ func settingFlags(command *cobra.Command, listen string) {
 	flags.VisitAll(func(f *pflag.Flag) { f.Annotations = map[string][]string{settingMark: nil} })
 }
 
+// someSettingFlags declares the settings for a command that heeds a few of them.
+// The others are taken, as a common script may give them, and not shown.
+func someSettingFlags(command *cobra.Command, heeded ...string) {
+	settingFlags(command, "")
+	command.Flags().VisitAll(func(f *pflag.Flag) {
+		f.Hidden = f.Name != configFlag && !slices.Contains(heeded, f.Name)
+	})
+}
+
 // The setting of the folder of signed heads, and what it is where there is none.
 const (
 	headsFlag = "heads"

@@ -92,16 +92,20 @@ func RotateHeadKey(folder string, now time.Time) (epoch int, err error) {
 }
 
 // RevokeHeadKey says that heads of an epoch are not believed when they are
-// later than a moment.
-func RevokeHeadKey(folder string, epoch int, after time.Time) error {
+// later than a moment, which must have come, and reports whether that epoch is
+// the newest: then nothing is signed until another key is in place.
+func RevokeHeadKey(folder string, epoch int, after, now time.Time) (newest bool, err error) {
+	if after.After(now) {
+		return false, fmt.Errorf("keys of heads: %s is still to come; a key is revoked from a moment on at which it was surely yours", after.UTC().Format(time.RFC3339))
+	}
 	ring, err := HeadRing(HeadRingPath(folder))
 	if err != nil {
-		return err
+		return false, err
 	}
 	if ring, err = ring.Revoke(epoch, after.UnixMilli()); err != nil {
-		return fmt.Errorf("keys of heads: %w", err)
+		return false, fmt.Errorf("keys of heads: %w", err)
 	}
-	return writeRing(folder, ring)
+	return epoch == len(ring), writeRing(folder, ring)
 }
 
 // writeRing replaces the ring's file whole.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Keys are the secrets of an installation.
@@ -18,13 +19,36 @@ type Keys struct {
 	Signing ed25519.PrivateKey // signs bearer tokens
 }
 
+// MakeKeys makes what is missing of the keys of a folder, those of heads too, and
+// returns the names of the files that it made and of those that were there.
+func MakeKeys(folder string, now time.Time) (made, found []string, err error) {
+	for _, name := range []string{masterKey, signingKey, headsKey, headsRing} {
+		if _, err := os.Stat(filepath.Join(folder, name)); errors.Is(err, fs.ErrNotExist) {
+			made = append(made, name)
+		} else {
+			found = append(found, name)
+		}
+	}
+	if _, err := LoadKeys(folder, true); err != nil {
+		return nil, nil, err
+	}
+	_, _, err = HeadKeys(folder, true, now)
+	return made, found, err
+}
+
+// The files of the secrets besides those of heads, in the folder of the keys.
+const (
+	masterKey  = "master.key"
+	signingKey = "signing.key"
+)
+
 // LoadKeys reads the keys of a folder, or makes them where create says so.
 func LoadKeys(folder string, create bool) (Keys, error) {
-	master, err := secretFile(filepath.Join(folder, "master.key"), 32, create)
+	master, err := secretFile(filepath.Join(folder, masterKey), 32, create)
 	if err != nil {
 		return Keys{}, err
 	}
-	seed, err := secretFile(filepath.Join(folder, "signing.key"), ed25519.SeedSize, create)
+	seed, err := secretFile(filepath.Join(folder, signingKey), ed25519.SeedSize, create)
 	if err != nil {
 		return Keys{}, err
 	}
