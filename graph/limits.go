@@ -34,10 +34,10 @@ func DefaultLimits() Limits {
 		VariableBytes: 256 << 10, VariableNesting: 32, Complexity: 50_000, Errors: 20}
 }
 
-// onceMutations may stand at most once in an operation: a person means each of
-// them singly.
-var onceMutations = map[string]bool{"decideApproval": true, "cancelRun": true, "startRun": true, "sendMessage": true, "answerQuestion": true,
-	"resolveUncertain": true, "resumeRun": true}
+// onceFields may stand at most once in an operation: mutations that a person
+// means singly, and the one query that reads as much as there is.
+var onceFields = map[string]bool{"decideApproval": true, "cancelRun": true, "startRun": true, "sendMessage": true, "answerQuestion": true,
+	"resolveUncertain": true, "resumeRun": true, "usage": true}
 
 // limiter refuses operations over the limits, before they are validated.
 type limiter struct {
@@ -299,9 +299,9 @@ func (m *measure) fragment(known map[string]int, name string, walk func(ast.Sele
 	return known[name]
 }
 
-// once refuses a mutation of onceMutations that stands in the set twice.
+// once refuses a field of onceFields that stands in the set twice.
 func (m *measure) once(set ast.SelectionSet) *fault {
-	for name := range onceMutations {
+	for name := range onceFields {
 		known := map[string]int{}
 		var count func(ast.SelectionSet) int
 		count = func(set ast.SelectionSet) int {

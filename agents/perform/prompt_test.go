@@ -120,6 +120,32 @@ func TestAPromptThatGrewIsTheWholeOne(t *testing.T) {
 	})
 }
 
+// What stands in a prompt grows by a result's own bytes, however JSON would
+// write them, and is no reason to stop the run for good.
+func TestFault_E2_ALongResultParksNoRun(t *testing.T) {
+	for name, content := range map[string]string{
+		"what JSON escapes": strings.Repeat("<", 701<<10),
+		"much text":         strings.Repeat("x", 4<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOrganisation(`
+def turn(ctx):
+    if ctx.turn == 0:
+        return {"calls": [{"name": "things.read", "arguments": {"id": "a"}}]}
+    return {"text": "done"}`)
+			o.Tools[0].ResultBytes = 4 << 20
+			o.Agents[0].Limits.MicroUSD, o.Agents[0].Limits.Tokens = 4_999_999, 4_999_999
+			inside(t, o, func(t *testing.T, h *house) {
+				h.does["things.read"] = saying(content)
+				id := h.start("count")
+				h.work()
+				require.Nil(t, h.state(id).Parked)
+				require.Len(t, h.requests, 2)
+			})
+		})
+	}
+}
+
 func TestTheSameInputGivesTheSameBytes(t *testing.T) {
 	inside(t, newOrganisation(talkative), func(t *testing.T, h *house) {
 		id := h.start("count")
@@ -261,6 +287,7 @@ func TestModelsAreTakenOnlyAsFarAsTheRunMay(t *testing.T) {
 			{[]string{"quick", "safe"}, policy.NewLabels("secret"), "safe"},
 			{[]string{"quick"}, policy.NewLabels("secret"), ""},
 			{nil, nil, ""},
+			{[]string{"quick", "safe"}, policy.NewLabels("unheard-of"), ""},
 		}
 		fresh := h.start("count")
 		for _, row := range rows {

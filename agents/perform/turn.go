@@ -55,9 +55,7 @@ func (j *job) prompt(ctx context.Context, revision agents.Revision) (Prompt, err
 	if !kept {
 		in.Tools = j.tools(revision)
 	}
-	if err := c.extend(in); err != nil {
-		return Prompt{}, err
-	}
+	c.extend(in)
 	*j.view.Memory = c
 	return c.finish(in)
 }
@@ -107,8 +105,9 @@ func (j *job) choose(revision agents.Revision) (agents.Model, string) {
 
 func (j *job) mayRead(name string) bool {
 	for _, label := range j.state.Marking.Labels {
-		if rule, known := j.current.Organisation.Label(label); known && len(rule.Models) > 0 && !slices.Contains(rule.Models, name) {
-			return false
+		rule, known := j.current.Organisation.Label(label)
+		if !known || len(rule.Models) > 0 && !slices.Contains(rule.Models, name) {
+			return false // a label that nobody knows any more is read by no model
 		}
 	}
 	return true

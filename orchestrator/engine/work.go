@@ -133,10 +133,13 @@ func (w *Worker) claim(ctx context.Context) (owners []*actor, err error) {
 		leases, err = w.config.Claims.Claim(ctx, w.config.Name, free, w.config.LeaseMs)
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
 	for _, lease := range leases {
 		owners = append(owners, w.own(lease))
 	}
-	return owners, err
+	return owners, nil
 }
 
 // own makes the owner of a run, also where an earlier one of this worker, whose

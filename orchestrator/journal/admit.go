@@ -67,13 +67,29 @@ func (b *batch) different(of func(*engine.Write, func(string))) []string {
 	return slices.Sorted(maps.Keys(met))
 }
 
+// runs are those whose rows the batch changes, by writes or beside them.
+func (b *batch) runs() []string {
+	runs := b.different(func(w *engine.Write, add func(string)) { add(w.Head.Run) })
+	for _, it := range b.items {
+		if it.run != "" {
+			runs = append(runs, it.run)
+		}
+	}
+	slices.Sort(runs)
+	return slices.Compact(runs)
+}
+
 // reads are the statements that find the facts. The clock comes last: what is
 // too late is so when every lock is held.
 func (b *batch) reads() []statement {
 	s := b.store
-	list := b.readGates()
+	var list []statement
+	if s.postgres {
+		list = append(list, statement{text: "SET LOCAL lock_timeout = '2s'"}) // whoever holds one run must not hold up all
+	}
+	list = append(list, b.readGates()...)
 	list = append(list, s.find("run, version, epoch, owner, lease_until, due_ms, started_ms, ended_ms", "heads", "run", " FOR UPDATE",
-		b.different(func(w *engine.Write, add func(string)) { add(w.Head.Run) }), func(row scanner) error {
+		b.runs(), func(row scanner) error {
 			var h run.Head
 			err := row.Scan(&h.Run, &h.Version, &h.Epoch, &h.Owner, &h.LeaseUntil, &h.DueMs, &h.StartedMs, &h.EndedMs)
 			b.facts.heads[h.Run] = h
@@ -102,20 +118,22 @@ func (b *batch) reads() []statement {
 // locked by its name, and is read by a later statement, which sees what was
 // committed before the lock was given.
 func (b *batch) readGates() []statement {
-	change := b.different(func(w *engine.Write, add func(string)) {
+	changed := map[string]bool{}
+	guarded := map[string]bool{}
+	all := b.different(func(w *engine.Write, add func(string)) {
 		for _, c := range w.Gates {
+			changed[c.Gate] = true
 			add(c.Gate)
 		}
-	})
-	guard := b.different(func(w *engine.Write, add func(string)) {
 		for _, g := range w.Guards {
 			if g.Gate != "" {
+				guarded[g.Gate] = true
 				add(g.Gate)
 			}
 		}
 	})
-	list := slices.Concat(b.store.lockGates(lockExclusive, change), b.store.lockGates(lockShared, guard))
-	return append(list, b.store.find("name, value", "gates", "name", "", guard, func(row scanner) error {
+	list := b.store.lockGates(all, changed)
+	return append(list, b.store.find("name, value", "gates", "name", "", slices.Sorted(maps.Keys(guarded)), func(row scanner) error {
 		var name, value string
 		err := row.Scan(&name, &value)
 		b.facts.gates[name] = value
@@ -129,36 +147,49 @@ const (
 	lockShared    = "pg_advisory_xact_lock_shared"
 )
 
-func (s *Store) lockGates(function string, names []string) []statement {
-	if !s.postgres || len(names) == 0 {
-		return nil
+// lockGates takes the locks in the order of the names, so that no two batches
+// wait for each other: runs of names with the same kind of lock share a
+// statement.
+func (s *Store) lockGates(names []string, exclusive map[string]bool) (list []statement) {
+	for len(names) > 0 && s.postgres {
+		function, n := lockShared, 1
+		if exclusive[names[0]] {
+			function = lockExclusive
+		}
+		for n < len(names) && exclusive[names[n]] == exclusive[names[0]] {
+			n++
+		}
+		list = append(list, statement{text: "SELECT " + function + "(hashtextextended(name, 0)) FROM unnest(?::text[]) AS name", args: []any{names[:n]}})
+		names = names[n:]
 	}
-	return []statement{{text: "SELECT " + function + "(hashtextextended(name, 0)) FROM unnest(?::text[]) AS name", args: []any{names}}}
+	return list
 }
 
-// readNodes reads and locks budgets. The node of a period is locked after the
-// one that it is a period of: where it is not there yet, that lock holds off
-// whoever would make it too.
+// readNodes reads and locks budgets, and with the node of a period the one that
+// it is a period of: where the first is not there yet, the lock on the second
+// holds off whoever would make it too. Periods are looked at again under that
+// lock, since another batch may have made them while it was waited for.
 func (b *batch) readNodes() []statement {
 	nodes := b.different(func(w *engine.Write, add func(string)) {
 		for _, move := range w.Budget {
 			add(move.Node)
 		}
 	})
-	var whole []string
+	var periods []string
+	all := nodes
 	for _, name := range nodes {
-		if node, isPeriod := run.NodeOfPeriod(name); isPeriod && !slices.Contains(whole, node) {
-			whole = append(whole, node)
+		if node, isPeriod := run.NodeOfPeriod(name); isPeriod {
+			periods, all = append(periods, name), append(all, node)
 		}
 	}
-	slices.Sort(whole)
+	slices.Sort(all)
 	scan := func(row scanner) error {
 		node, err := scanBudget(row)
 		b.facts.nodes[node.Node] = node.Budget
 		return err
 	}
-	return slices.Concat(b.store.find(budgetColumns, "budgets", "node", " FOR UPDATE", whole, scan),
-		b.store.find(budgetColumns, "budgets", "node", " FOR UPDATE", nodes, scan))
+	return slices.Concat(b.store.find(budgetColumns, "budgets", "node", " FOR UPDATE", slices.Compact(all), scan),
+		b.store.find(budgetColumns, "budgets", "node", " FOR UPDATE", periods, scan))
 }
 
 // node is what a budget stands at. One period of a node begins with its limit.

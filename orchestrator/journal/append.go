@@ -38,6 +38,7 @@ var (
 type item struct {
 	write *engine.Write
 	aside func(nowMs int64) statement
+	run   string // whose row the statement changes; empty where it finds that out
 	done  chan error
 }
 
@@ -63,8 +64,8 @@ func (s *Store) Append(ctx context.Context, write engine.Write) error {
 
 // beside sends a statement in the transaction of the next batch. Once it is on
 // its way its answer is waited for: a lease that was taken must be known.
-func (s *Store) beside(ctx context.Context, aside func(nowMs int64) statement) error {
-	it := &item{aside: aside, done: make(chan error, 1)}
+func (s *Store) beside(ctx context.Context, run string, aside func(nowMs int64) statement) error {
+	it := &item{aside: aside, run: run, done: make(chan error, 1)}
 	if err := s.enqueue(ctx, it); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (s *Store) Claim(ctx context.Context, worker string, limit int, ttlMs int64
 		return nil, err
 	}
 	var leases []engine.Lease
-	err = s.beside(ctx, func(nowMs int64) statement {
+	err = s.beside(ctx, "", func(nowMs int64) statement {
 		leases = nil
 		return statement{`UPDATE heads SET epoch = epoch + 1, owner = ?, lease_until = ? WHERE run IN (
 			SELECT run FROM heads WHERE due_ms > 0 AND due_ms <= ? AND (owner = '' OR lease_until <= ?) AND status NOT IN (?, ?, ?, ?, ?)
@@ -36,7 +36,10 @@ func (s *Store) Claim(ctx context.Context, worker string, limit int, ttlMs int64
 				return err
 			}}
 	})
-	return leases, err
+	if err != nil {
+		return nil, err // what was claimed without an answer waits for its end
+	}
+	return leases, nil
 }
 
 // Renew prolongs the leases that still hold.
@@ -44,7 +47,7 @@ func (s *Store) Renew(ctx context.Context, worker string, leases []engine.Lease,
 	var held []engine.Lease
 	for _, lease := range leases {
 		holds := false
-		if err := s.beside(ctx, func(nowMs int64) statement {
+		if err := s.beside(ctx, lease.Run, func(nowMs int64) statement {
 			holds = false
 			return statement{"UPDATE heads SET lease_until = ? WHERE run = ? AND owner = ? AND epoch = ? AND lease_until > ? RETURNING lease_until",
 				[]any{nowMs + ttlMs, lease.Run, worker, number(lease.Epoch), nowMs}, func(row scanner) error {
@@ -64,7 +67,7 @@ func (s *Store) Renew(ctx context.Context, worker string, leases []engine.Lease,
 // Release gives a lease back; a lease that was taken over stays with its new
 // owner.
 func (s *Store) Release(ctx context.Context, worker string, lease engine.Lease) error {
-	return s.beside(ctx, func(int64) statement {
+	return s.beside(ctx, lease.Run, func(int64) statement {
 		return statement{text: "UPDATE heads SET owner = '', lease_until = 0 WHERE run = ? AND owner = ? AND epoch = ?",
 			args: []any{lease.Run, worker, number(lease.Epoch)}}
 	})

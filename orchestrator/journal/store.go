@@ -43,11 +43,11 @@ type Config struct {
 	OnCommit  func([]Committed) // called in order, after each commit; must not block
 	ReadOnly  bool              // only to be looked at: nothing is made, migrated or freed, and every write is refused
 
-	Connections int                                     // most at once to PostgreSQL; 0: 16
+	Connections int                                     // most at once to PostgreSQL for reading; 0: 12
 	Between     func(driver.Connector) driver.Connector // stands between the store and its driver, as faults of a test do; nil for none
 }
 
-const defaultConnections = 16
+const defaultConnections = 12
 
 // Committed is one write that was committed.
 type Committed struct {
@@ -237,16 +237,22 @@ func (s *Store) connect() (place string, err error) {
 	if s.config.ReadOnly {
 		config.RuntimeParams["default_transaction_read_only"] = "on"
 	}
-	db := s.openConnector(stdlib.GetConnector(*config, stdlib.OptionAfterConnect(boundIdleness(config.RuntimeParams))))
-	most := cmp.Or(s.config.Connections, defaultConnections)
-	db.SetMaxOpenConns(most)
-	db.SetMaxIdleConns(most)
+	// Those who read never keep the writer waiting for a connection.
+	pool := func(most int) *bun.DB {
+		db := s.openConnector(stdlib.GetConnector(*config, stdlib.OptionAfterConnect(boundIdleness(config.RuntimeParams))))
+		db.SetMaxOpenConns(most)
+		db.SetMaxIdleConns(most)
+		return bun.NewDB(db, pgdialect.New())
+	}
 	s.postgres = true
 	s.vault.lock = " FOR SHARE"
-	s.write = bun.NewDB(db, pgdialect.New())
-	s.read = newDatabase(s.write, true)
+	s.write = pool(writeConnections)
+	s.read = newDatabase(pool(cmp.Or(s.config.Connections, defaultConnections)), true)
 	return config.Host + "/" + config.Database, nil
 }
+
+// writeConnections are for the writer and for the few writes that are not its.
+const writeConnections = 4
 
 // idleInTransaction is for how long a process may stand still in the middle of
 // a write. Its locks would keep everybody from the runs that it writes, for as
@@ -374,7 +380,9 @@ func (s *Store) Now(ctx context.Context) (int64, error) {
 }
 
 func (s *Store) sawClock(databaseMs int64, at time.Time) {
-	s.clock.Store(&reading{databaseMs: databaseMs, at: at})
+	if last := s.clock.Load(); last == nil || at.After(last.at) {
+		s.clock.Store(&reading{databaseMs: databaseMs, at: at})
+	}
 }
 
 // now reads the database clock.
