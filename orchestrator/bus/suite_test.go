@@ -13,7 +13,12 @@ import (
 	"gantry.dev/orchestrator/bus/bustest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The broker inside the process ends some of its own after it says that it is
+// shut down.
+func TestMain(m *testing.M) {
+	const server = "github.com/nats-io/nats-server/v2/server"
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(server+".(*fileStore).flushStreamStateLoop"), goleak.IgnoreAnyFunction(server+"/ats.Register.func1"))
+}
 
 func TestInsideOneProcess(t *testing.T) {
 	bustest.Suite(t, func(t *testing.T) *bus.Bus {

@@ -49,7 +49,7 @@ var alterations = map[string]string{
 func TestFault_A11_AnAlteredRecordParksItsRun(t *testing.T) {
 	h := newCrashHouse(t, sqliteFiles{})
 	due := h.killed(t, wayApproved, "Append call_ended+turn_started/"+stands+"#1")
-	waiting := h.killed(t, wayApproved, "Release/"+stands+"#1")
+	waiting := h.killed(t, wayApproved, "Append turn_answered+call_proposed+call_judged+approval_requested/"+stands+"#1")
 	for name, statement := range alterations {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
