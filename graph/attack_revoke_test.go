@@ -134,7 +134,7 @@ type barredByRule struct {
 }
 
 func (b barredByRule) State(ctx context.Context, caller graph.Caller, id string) (*run.State, error) {
-	if _, left := b.world.Principal(ctx, "acme", "olga"); !left {
+	if _, err := b.world.Principal(ctx, "acme", "olga"); err != nil {
 		return nil, engine.ErrNotFound // it was olga's agent
 	}
 	return b.Runs.State(ctx, caller, id)

@@ -42,6 +42,15 @@ type fault struct {
 	extra   map[string]any
 }
 
+// unlisted says why somebody whose token is good was not found: they are not
+// known any more, or nobody can be looked up.
+func unlisted(err error) *fault {
+	if errors.Is(err, engine.ErrNotFound) {
+		return errUnauthenticated
+	}
+	return errDirectory
+}
+
 // Error returns the message.
 func (f *fault) Error() string { return f.message }
 
@@ -54,6 +63,7 @@ var (
 	errCursor          = &fault{code: codeCursorInvalid, message: "The cursor is not one of this list; begin without one."}
 	errTooBusy         = &fault{code: codeTooBusy, message: "The run is too busy; send the command again with the same commandId.", extra: map[string]any{"retryable": true}}
 	errStore           = &fault{code: codeStore, message: "The journal takes no writes now; send the command again with the same commandId.", extra: map[string]any{"retryable": true}}
+	errDirectory       = &fault{code: codeStore, message: "Nobody can be looked up now; send the request again.", extra: map[string]any{"retryable": true}}
 	errSlowBody        = &fault{code: codeTimeout, message: "The body took too long to arrive; send the request again.", extra: map[string]any{"retryable": true}}
 	errNUL             = &fault{code: codeBadRequest, message: "No text may have the character U+0000."}
 	errInternal        = &fault{code: codeInternal, message: "Something went wrong inside Gantry; the log says more."}

@@ -29,6 +29,7 @@ var now = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 type world struct {
 	mu       sync.Mutex // guards people
 	people   map[string]policy.Principal
+	unlisted error // why nobody can be looked up
 	records  []run.Record
 	texts    map[string]string
 	replayed bool
@@ -114,11 +115,17 @@ func (w *world) Events(ctx context.Context, caller graph.Caller, id string, afte
 	return w.records[min(after, uint64(len(w.records))):], nil
 }
 
-func (w *world) Principal(_ context.Context, organisation, id string) (policy.Principal, bool) {
+func (w *world) Principal(_ context.Context, organisation, id string) (policy.Principal, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	principal, found := w.people[id]
-	return principal, found && principal.Organisation == organisation
+	if w.unlisted != nil {
+		return policy.Principal{}, w.unlisted
+	}
+	if !found || principal.Organisation != organisation {
+		return policy.Principal{}, engine.ErrNotFound
+	}
+	return principal, nil
 }
 
 // Epoch is another one after every change of the people.

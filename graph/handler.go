@@ -160,6 +160,10 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	} else {
 		err = ErrToken
 	}
+	if err != nil && !errors.Is(err, ErrToken) {
+		refuse(w, http.StatusServiceUnavailable, errDirectory)
+		return
+	}
 	if err != nil {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		refuse(w, http.StatusUnauthorized, errUnauthenticated)

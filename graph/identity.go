@@ -15,6 +15,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
@@ -143,7 +144,7 @@ type session struct {
 
 // authenticate turns the value of an Authorization header into a session; the
 // principal is looked up in the directory, never taken from the token alone.
-// Errors: ErrToken.
+// Errors: ErrToken; else the directory cannot be asked.
 func (h *Handler) authenticate(ctx context.Context, authorization string) (session, error) {
 	scheme, token, found := strings.Cut(authorization, " ")
 	if !found || !strings.EqualFold(scheme, "Bearer") {
@@ -153,8 +154,11 @@ func (h *Handler) authenticate(ctx context.Context, authorization string) (sessi
 	if err != nil {
 		return session{}, err
 	}
-	principal, known := h.config.Directory.Principal(ctx, said.organisation, said.identity.Principal)
-	if !known || principal.Organisation != said.organisation || principal.ID != said.identity.Principal || principal.Kind == policy.Agent {
+	principal, err := h.config.Directory.Principal(ctx, said.organisation, said.identity.Principal)
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return session{}, err // a good token is no worse for that
+	}
+	if err != nil || principal.Organisation != said.organisation || principal.ID != said.identity.Principal || principal.Kind == policy.Agent {
 		return session{}, ErrToken // an agent acts in runs and asks for nothing here
 	}
 	return session{caller: Caller{Principal: principal, Identity: said.identity}, expires: said.expires}, nil
@@ -250,9 +254,9 @@ func (c *connections) InterceptOperation(ctx context.Context, next graphql.Opera
 	}
 	s, _ := ctx.Value(sessionKey{}).(session)
 	before := s.caller.Principal
-	var known bool
-	if s.caller.Principal, known = c.people.Principal(ctx, before.Organisation, before.ID); !known {
-		return graphql.OneShot(&graphql.Response{Errors: gqlerror.List{errUnauthenticated.graphql()}})
+	var err error
+	if s.caller.Principal, err = c.people.Principal(ctx, before.Organisation, before.ID); err != nil {
+		return graphql.OneShot(&graphql.Response{Errors: gqlerror.List{unlisted(err).graphql()}})
 	}
 	ctx = withSession(ctx, s)
 	if fault := c.begin(one); fault != nil {

@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"crypto/ed25519"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -45,4 +46,17 @@ func TestTokensThatAreNotAccepted(t *testing.T) {
 		require.Equal(t, 401, got.status, name)
 		require.Equal(t, "UNAUTHENTICATED", got.code(), name)
 	}
+}
+
+// That nobody can be looked up says nothing of the token: whoever has a good one
+// is to try again with it.
+func TestAGoodTokenIsNotRefusedForAJournalThatDoesNotAnswer(t *testing.T) {
+	s := serve(t)
+	s.world.mu.Lock()
+	s.world.unlisted = errors.New("no connection")
+	s.world.mu.Unlock()
+	got := s.ask(t, "anna", "{viewer{name}}", nil)
+	require.Equal(t, 503, got.status)
+	require.Equal(t, "STORE_UNAVAILABLE", got.code())
+	require.Equal(t, 401, s.send(t, "none of ours", "application/json", `{"query":"{viewer{name}}"}`).status)
 }

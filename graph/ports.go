@@ -24,8 +24,9 @@ var ErrCursor error = errCursor
 
 // Directory finds principals.
 type Directory interface {
-	// Principal returns the principal of the organisation with the id, as known now.
-	Principal(ctx context.Context, organisation, id string) (policy.Principal, bool)
+	// Principal returns the principal of the organisation with the id, as known
+	// now; engine.ErrNotFound where there is none.
+	Principal(ctx context.Context, organisation, id string) (policy.Principal, error)
 	// Epoch names what is in force in the organisation: while it stays the same,
 	// so does what its principals may see.
 	Epoch(ctx context.Context, organisation string) (string, error)

@@ -121,9 +121,12 @@ func (r root) watch(ctx context.Context, admit func(context.Context, Caller) err
 
 // enter looks the reader up and asks whether it may listen.
 func (w *watch) enter(ctx context.Context) error {
-	now, known := w.config.Directory.Principal(ctx, w.caller.Principal.Organisation, w.caller.Principal.ID)
-	if !known {
+	now, err := w.config.Directory.Principal(ctx, w.caller.Principal.Organisation, w.caller.Principal.ID)
+	if errors.Is(err, engine.ErrNotFound) {
 		return errUnauthenticated
+	}
+	if err != nil {
+		return err
 	}
 	w.caller.Principal = now
 	return w.admit(ctx, w.caller)

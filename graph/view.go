@@ -26,7 +26,8 @@ type viewer struct {
 // newViewer opens the given texts for the caller at once.
 func newViewer(ctx context.Context, config Config, caller Caller, texts []run.Text) (*viewer, error) {
 	v := &viewer{config: config, caller: caller, lookUp: func(id string) (policy.Principal, bool) {
-		return config.Directory.Principal(ctx, caller.Principal.Organisation, id)
+		principal, err := config.Directory.Principal(ctx, caller.Principal.Organisation, id)
+		return principal, err == nil
 	}}
 	seen := map[string]bool{}
 	var ids []string

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -24,6 +25,7 @@ const subprotocol = "graphql-transport-ws"
 const (
 	closeMalformed    = 4400
 	closeUnauthorized = 4401
+	closeLater        = 1013 // nobody can be looked up now
 	closeForbidden    = 4403 // its token is not, or no longer, good
 	closeInitLate     = 4408
 	closeRepeatedID   = 4409
@@ -110,6 +112,10 @@ func (h *Handler) websocket() transport.Websocket {
 func (h *Handler) initialise(ctx context.Context, payload transport.InitPayload) (context.Context, *transport.InitPayload, error) {
 	forbidden := transport.AppendCloseReason(transport.WithWebsocketCloseCode(ctx, closeForbidden), "Forbidden")
 	s, err := h.authenticate(ctx, payload.GetString("authorization"))
+	if err != nil && !errors.Is(err, ErrToken) {
+		later := transport.AppendCloseReason(transport.WithWebsocketCloseCode(ctx, closeLater), "Try again later")
+		return later, nil, errDirectory
+	}
 	if err != nil {
 		return forbidden, nil, errUnauthenticated
 	}

@@ -91,8 +91,11 @@ func (w *world) Operation(context.Context, graph.Caller, string, string, []byte)
 
 func (w *world) Epoch(context.Context, string) (string, error) { return "", nil }
 
-func (w *world) Principal(_ context.Context, organisation, id string) (policy.Principal, bool) {
-	return anna, organisation == "acme" && id == "anna"
+func (w *world) Principal(_ context.Context, organisation, id string) (policy.Principal, error) {
+	if organisation != "acme" || id != "anna" {
+		return policy.Principal{}, engine.ErrNotFound
+	}
+	return anna, nil
 }
 
 func (w *world) Items(context.Context, graph.Caller) ([]engine.InboxItem, error) {

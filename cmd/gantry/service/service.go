@@ -45,12 +45,16 @@ var (
 
 // Principal returns who has the id in an organisation, as its configuration in
 // force says.
-func (s *Service) Principal(ctx context.Context, organisation, id string) (policy.Principal, bool) {
+func (s *Service) Principal(ctx context.Context, organisation, id string) (policy.Principal, error) {
 	o, err := s.organisation(ctx, organisation)
 	if err != nil {
-		return policy.Principal{}, false
+		return policy.Principal{}, err
 	}
-	return o.Principal(id)
+	principal, known := o.Principal(id)
+	if !known {
+		return policy.Principal{}, fmt.Errorf("principal: %w", engine.ErrNotFound)
+	}
+	return principal, nil
 }
 
 // Epoch returns the digest of the configuration in force.
