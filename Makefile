@@ -46,4 +46,4 @@ demo: ## run the sample reconciliation from start to end
 	$(GO) run ./cmd/gantry demo
 
 bench: ## measure whole runs beside the bare limits of this machine; docs/performance.md says what the figures mean
-	$(GO) run ./cmd/gantry bench run --paused 1000
+	$(GO) run ./cmd/gantry bench run --paused 10000
