@@ -115,4 +115,10 @@ func TestFault_N4_ARevokedKeyRenewsNothing(t *testing.T) {
 	}
 	require.Nil(t, series.end())
 	require.EqualValues(t, 5, series.version("r"))
+
+	previous, err = good.Digest()
+	require.NoError(t, err)
+	fault := series.Add(line(t, signers, Head{Organisation: "north", Number: 4, Previous: previous, AtMs: 40, Epoch: 2, Runs: 1, Records: 5}))
+	require.NotNil(t, fault, "once another key has taken over, the revoked one is a fault and not taken for void")
+	require.Equal(t, HeadOrder, fault.Code)
 }
