@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
@@ -57,6 +58,9 @@ func (s *Store) openFileToRead(path string) error {
 	return nil
 }
 
+// noDatabase is PostgreSQL's code for a database that is not there.
+const noDatabase = "3D000"
+
 // checkVersion refuses what is no store, and a store that this program does not
 // know or that lacks what it knows.
 func (s *Store) checkVersion(ctx context.Context, place, folder string) error {
@@ -69,7 +73,10 @@ func (s *Store) checkVersion(ctx context.Context, place, folder string) error {
 		query = "SELECT count(to_regclass('goose_db_version'))"
 	}
 	var tables int
-	if err := s.write.QueryRowContext(ctx, query).Scan(&tables); err != nil {
+	err = s.write.QueryRowContext(ctx, query).Scan(&tables)
+	var refused *pgconn.PgError
+	absent := errors.As(err, &refused) && refused.Code == noDatabase
+	if err != nil && !absent {
 		return fmt.Errorf("store: %w", err)
 	}
 	if tables == 0 {

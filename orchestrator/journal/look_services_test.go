@@ -60,4 +60,10 @@ func TestLookingAtAnAbsentSchemaMakesNone(t *testing.T) {
 
 	_, err = look(t, strings.ReplaceAll(dsn, "search_path=gantry_", "search_path=mistyped_"))
 	require.ErrorIs(t, err, journal.ErrNoStore)
+	target, err := url.Parse(dsn)
+	require.NoError(t, err)
+	target.Path = "/mistyped"
+	_, err = look(t, target.String())
+	require.ErrorIs(t, err, journal.ErrNoStore)
+	require.ErrorContains(t, err, target.Hostname()+"/mistyped")
 }

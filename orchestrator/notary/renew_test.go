@@ -61,7 +61,7 @@ func TestFault_N4_WhatARevokedKeyCoveredIsCoveredAnewByTheNextKey(t *testing.T) 
 	require.Empty(t, found)
 	require.EqualValues(t, 3+2+3+3+3, report.Records, "nothing is left uncovered")
 	require.Zero(t, report.Uncovered)
-	require.Contains(t, report.Notes, "organisation north: heads 2 to 3 count for nothing; head 4 of key epoch 2 covers anew what they covered. "+
+	require.Contains(t, report.Notes, "organisation north: heads 2 to 3 count for nothing; head 4 of key epoch 2 covers anew from there. "+
 		"Key epoch 1 is revoked for what is later than 2023-11-14T22:13:20Z.")
 
 	h.steer("north", "north-1", 1)

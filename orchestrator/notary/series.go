@@ -62,8 +62,12 @@ func (s *Series) add(line []byte) *Fault {
 		return &Fault{Code: HeadOrder, Organisation: s.organisation, Head: head.Number, Text: "Its counts are not the sum of the heads so far."}
 	}
 	if s.void != nil {
-		s.notes = append(s.notes, fmt.Sprintf("organisation %s: heads %d to %d count for nothing; head %d of key epoch %d covers anew what they covered. %s",
-			s.organisation, s.void.Head, s.number, head.Number, head.Epoch, s.void.Text))
+		which := fmt.Sprintf("head %d counts", s.number)
+		if s.void.Head < s.number {
+			which = fmt.Sprintf("heads %d to %d count", s.void.Head, s.number)
+		}
+		s.notes = append(s.notes, fmt.Sprintf("organisation %s: %s for nothing; head %d of key epoch %d covers anew from there. %s",
+			s.organisation, which, head.Number, head.Epoch, s.void.Text))
 	}
 	s.take(head)
 	return nil

@@ -114,7 +114,7 @@ func TestFault_N4_AfterAKeyIsRevokedAndReplacedTheHeadsVerifyAgain(t *testing.T)
 	require.NoError(t, h.close())
 	out, err = gantry(t, verify...)
 	require.NoError(t, err, out)
-	require.Contains(t, out, "count for nothing; head 2 of key epoch 2 covers anew what they covered.")
+	require.Contains(t, out, "head 1 counts for nothing; head 2 of key epoch 2 covers anew from there.")
 	require.Contains(t, out, "2 runs with ")
 	require.NotContains(t, out, "newer than the last head")
 
