@@ -32,7 +32,7 @@ var ErrNoHeads = errors.New("the folder holds no signed heads")
 // every run must begin with the records that were covered. Errors: ErrNoHeads,
 // and the store's.
 func Check(ctx context.Context, folder Folder, ring Ring, snapshot *journal.Snapshot, tell func(Fault) error) (Report, error) {
-	c := &checker{folder: folder, ring: ring, snapshot: snapshot, series: map[string]*Series{}}
+	c := &checker{folder: folder, ring: ring, snapshot: snapshot, series: map[string]*Series{}, open: map[string]*unsigned{}}
 	c.tell = func(f Fault) error {
 		c.report.Faults++
 		return tell(f)
@@ -56,7 +56,10 @@ func Check(ctx context.Context, folder Folder, ring Ring, snapshot *journal.Snap
 			return c.report, err
 		}
 	}
-	return c.report, c.rest(ctx)
+	if err := c.rest(ctx); err != nil {
+		return c.report, err
+	}
+	return c.report, c.unattended()
 }
 
 type checker struct {
@@ -66,6 +69,7 @@ type checker struct {
 	tell     func(Fault) error
 	report   Report
 	series   map[string]*Series
+	open     map[string]*unsigned // by organisation
 }
 
 func (c *checker) organisation(ctx context.Context, organisation string) error {
@@ -250,9 +254,53 @@ func (c *checker) uncovered(ctx context.Context, head *run.Head) error {
 	if err != nil || len(records) == 0 {
 		return err
 	}
+	last, err := c.snapshot.Records(ctx, head.Run, head.Version-1, 1)
+	if err != nil || len(last) == 0 {
+		return err
+	}
+	c.unsigned(head.Organisation).add(records[0], last[0].AtMs)
 	if records[0].AtMs >= series.last.AtMs-patienceMs {
 		return nil
 	}
 	return c.tell(Fault{Code: RecordUncovered, Organisation: head.Organisation, Run: head.Run, Seq: records[0].Seq,
 		Text: fmt.Sprintf("The record says %s, the last head was signed at %s, and no head covers it.", moment(records[0].AtMs), moment(series.last.AtMs))})
+}
+
+// unsigned is what an organisation has that no head covers.
+type unsigned struct {
+	first    run.Record // the oldest
+	latestMs int64
+}
+
+func (c *checker) unsigned(organisation string) *unsigned {
+	if c.open[organisation] == nil {
+		c.open[organisation] = &unsigned{}
+	}
+	return c.open[organisation]
+}
+
+func (u *unsigned) add(first run.Record, latestMs int64) {
+	if u.first.Run == "" || first.AtMs < u.first.AtMs {
+		u.first = first
+	}
+	u.latestMs = max(u.latestMs, latestMs)
+}
+
+// unattendedMs is for how long runs may go on without a head: whoever signs does
+// so every minute.
+const unattendedMs = 10 * patienceMs
+
+// unattended finds organisations whose runs went on while nobody signed.
+func (c *checker) unattended() error {
+	for _, organisation := range slices.Sorted(maps.Keys(c.open)) {
+		u := c.open[organisation]
+		if u.latestMs-u.first.AtMs <= unattendedMs {
+			continue
+		}
+		if err := c.tell(Fault{Code: RecordUncovered, Organisation: organisation, Run: u.first.Run, Seq: u.first.Seq,
+			Text: fmt.Sprintf("The record says %s, others followed until %s, and no head covers any of them: nothing was signed meanwhile.", moment(u.first.AtMs), moment(u.latestMs))}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
