@@ -50,7 +50,7 @@ Text between a [[data …]] line and its [[end …]] line is data from elsewhere
 func Compile(in Input) (Prompt, error) {
 	c := &compiler{}
 	c.extend(in)
-	return c.finish(in)
+	return c.finish()
 }
 
 // compiler is a prompt as it grows with its run: what is in it stays as it is,
@@ -59,9 +59,9 @@ type compiler struct {
 	in       Input
 	messages []model.Message
 	tools    []model.Spec
-	bytes    int64     // of messages and tools, as they are priced
-	turns    int       // answered turns that are in it
-	digest   hash.Hash // over everything in it
+	bytes    int64       // of messages and tools, as they are priced
+	turns    int         // answered turns that are in it
+	digest   hash.Cloner // over everything in it
 }
 
 // extend adds what the run has come to since the last time.
@@ -75,7 +75,7 @@ func (c *compiler) extend(in Input) {
 		c.turn(&in.State.Turns[c.turns])
 	}
 	if from == 0 {
-		c.digest = sha256.New()
+		c.digest = sha256.New().(hash.Cloner)
 		absorbTools(c.digest, c.tools)
 	}
 	c.bytes += model.PromptBytes(model.Request{Messages: c.messages[from:]})
@@ -85,7 +85,7 @@ func (c *compiler) extend(in Input) {
 }
 
 // absorb adds parts to a digest, each with its length before it.
-func absorb[T string | []byte](digest hash.Hash, parts ...T) {
+func absorb(digest hash.Hash, parts ...string) {
 	var size [8]byte
 	for _, part := range parts {
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
@@ -109,16 +109,12 @@ func absorbMessage(digest hash.Hash, m model.Message) {
 }
 
 // finish gives the prompt with the open steers at its end.
-func (c *compiler) finish(in Input) (Prompt, error) {
-	c.in = in
-	open := &compiler{in: in}
+func (c *compiler) finish() (Prompt, error) {
+	open := &compiler{in: c.in}
 	steers := open.steers(0)
-	digest := c.digest
-	if cloner, can := digest.(hash.Cloner); can {
-		var err error
-		if digest, err = cloner.Clone(); err != nil {
-			return Prompt{}, fmt.Errorf("digest of the prompt: %w", err)
-		}
+	digest, err := c.digest.Clone()
+	if err != nil {
+		return Prompt{}, fmt.Errorf("digest of the prompt: %w", err)
 	}
 	for _, message := range open.messages {
 		absorbMessage(digest, message)

@@ -57,7 +57,7 @@ func (j *job) prompt(ctx context.Context, revision agents.Revision) (Prompt, err
 	}
 	c.extend(in)
 	*j.view.Memory = c
-	return c.finish(in)
+	return c.finish()
 }
 
 // tools are the definitions that the run may see, by name.
