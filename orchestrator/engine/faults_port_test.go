@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -177,33 +175,14 @@ func throughPort(t *testing.T, fault portFault, n int) (passed, waits int) {
 
 var ordealKey = []byte("0123456789abcdef0123456789abcdef")
 
-// migrated is a store's file without anything in it.
-var migrated = sync.OnceValues(func() ([]byte, error) {
-	folder, err := os.MkdirTemp("", "gantry")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	path := filepath.Join(folder, "gantry.db")
-	store, err := journal.Open(context.Background(), journal.Config{DSN: "sqlite:" + path, MasterKey: ordealKey})
-	if err == nil {
-		err = store.Close()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
 // freshFile makes the file of an empty store.
-func freshFile(t *testing.T) string {
-	t.Helper()
-	content, err := migrated()
-	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "gantry.db")
-	require.NoError(t, os.WriteFile(path, content, 0o600))
-	return path
-}
+var freshFile = journaltest.Files(func(path string) error {
+	s, err := journal.Open(context.Background(), journal.Config{DSN: "sqlite:" + path, MasterKey: ordealKey})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+})
 
 // Who sends a command to a store that takes no writes is told so, and may send
 // it again: reads go on, and nothing was done.

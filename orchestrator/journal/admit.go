@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"cmp"
 	"crypto/cipher"
 	"fmt"
 	"maps"
@@ -284,7 +283,7 @@ func (b *batch) admit(write *engine.Write) error {
 
 func (b *batch) admitMoves(moves []run.BudgetMove) error {
 	after := map[string]run.Budget{}
-	for _, move := range sortedMoves(moves) {
+	for _, move := range moves {
 		node, met := after[move.Node]
 		if !met {
 			var known bool
@@ -310,11 +309,4 @@ func moved(b run.Budget, move run.BudgetMove) run.Budget {
 func fits(b run.Budget, reserve run.Amount) bool {
 	after := b.Committed().Plus(reserve)
 	return (reserve.MicroUSD <= 0 || after.MicroUSD <= b.Limit.MicroUSD) && (reserve.Tokens <= 0 || after.Tokens <= b.Limit.Tokens)
-}
-
-// sortedMoves orders by node; the moves of one node stay in theirs.
-func sortedMoves(moves []run.BudgetMove) []run.BudgetMove {
-	sorted := slices.Clone(moves)
-	slices.SortStableFunc(sorted, func(a, b run.BudgetMove) int { return cmp.Compare(a.Node, b.Node) })
-	return sorted
 }

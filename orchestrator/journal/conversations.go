@@ -140,7 +140,7 @@ func (s *Store) Entries(ctx context.Context, organisation, conversation string, 
 	})
 }
 
-func appendEntry(ctx context.Context, tx querier, e *engine.Entry) error {
+func appendEntry(ctx context.Context, tx changer, e *engine.Entry) error {
 	err := tx.QueryRowContext(ctx, "UPDATE conversations SET next = next + 1 WHERE id = ? AND organisation = ? RETURNING next", e.Conversation, e.Organisation).Scan(&e.Number)
 	if errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("conversation: %w", engine.ErrNotFound)

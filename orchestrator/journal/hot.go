@@ -14,10 +14,15 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// querier is what reading and writing need of a database or a transaction.
+// querier is what reading a row needs of a database or a transaction.
 type querier interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// changer is what writing a row needs of a transaction.
+type changer interface {
+	querier
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
 // database asks a database with ? for arguments, by statements that are prepared
@@ -76,17 +81,6 @@ func (d *database) QueryRowContext(ctx context.Context, query string, args ...an
 		return prepared.QueryRowContext(ctx, args...)
 	}
 	return d.bun.DB.QueryRowContext(ctx, query, args...)
-}
-
-// ExecContext changes something.
-func (d *database) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if d.postgres {
-		return d.bun.DB.ExecContext(ctx, numbered(query), args...)
-	}
-	if prepared := d.statement(ctx, query); prepared != nil { //nolint:sqlclosecheck // kept for the next time
-		return prepared.ExecContext(ctx, args...)
-	}
-	return d.bun.DB.ExecContext(ctx, query, args...)
 }
 
 // statement is one step of a batch's transaction, with ? for its arguments.

@@ -66,7 +66,7 @@ func (s *Store) ChangeOrganisation(ctx context.Context, change Change) error {
 }
 
 // lockGate holds a gate's name until the end of the transaction.
-func (s *Store) lockGate(ctx context.Context, db querier, name string) error {
+func (s *Store) lockGate(ctx context.Context, db changer, name string) error {
 	if !s.postgres {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (s *Store) lockGate(ctx context.Context, db querier, name string) error {
 }
 
 // remember keeps the answer to a command in the transaction of what it did.
-func remember(ctx context.Context, db querier, r *engine.Receipt) error {
+func remember(ctx context.Context, db changer, r *engine.Receipt) error {
 	if r == nil {
 		return nil
 	}

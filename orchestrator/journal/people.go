@@ -42,11 +42,6 @@ type Budget struct {
 	run.Budget
 }
 
-func budget(ctx context.Context, db querier, node, lock string) (run.Budget, error) {
-	b, err := scanBudget(db.QueryRowContext(ctx, "SELECT "+budgetColumns+" FROM budgets WHERE node = ?"+lock, node))
-	return b.Budget, err
-}
-
 const budgetColumns = "node, limit_money, limit_tokens, reserved_money, reserved_tokens, settled_money, settled_tokens, unknown_money, unknown_tokens"
 
 func scanBudget(row scanner) (Budget, error) {
@@ -58,8 +53,8 @@ func scanBudget(row scanner) (Budget, error) {
 
 // Budget returns one node; engine.ErrNotFound for an unknown one.
 func (s *Store) Budget(ctx context.Context, node string) (run.Budget, error) {
-	b, err := budget(ctx, s.read, node, "")
-	return b, notFound(err)
+	b, err := scanBudget(s.read.QueryRowContext(ctx, "SELECT "+budgetColumns+" FROM budgets WHERE node = ?", node))
+	return b.Budget, notFound(err)
 }
 
 // SetBudget sets the limit of a node, which it makes where there is none.
@@ -67,7 +62,7 @@ func (s *Store) SetBudget(ctx context.Context, node string, limit run.Amount) er
 	return setBudget(ctx, s.write, node, limit)
 }
 
-func setBudget(ctx context.Context, db querier, node string, limit run.Amount) error {
+func setBudget(ctx context.Context, db changer, node string, limit run.Amount) error {
 	_, err := db.ExecContext(ctx, `INSERT INTO budgets (node, limit_money, limit_tokens) VALUES (?, ?, ?)
 		ON CONFLICT (node) DO UPDATE SET limit_money = excluded.limit_money, limit_tokens = excluded.limit_tokens`, node, limit.MicroUSD, limit.Tokens)
 	return err

@@ -187,7 +187,7 @@ func gate(ctx context.Context, db querier, name string) (value string, err error
 	return value, err
 }
 
-func setGate(ctx context.Context, db querier, change run.GateChange) error {
+func setGate(ctx context.Context, db changer, change run.GateChange) error {
 	_, err := db.ExecContext(ctx, "INSERT INTO gates (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
 		change.Gate, change.Value)
 	return err

@@ -208,7 +208,7 @@ func (b *batch) noteNodes() {
 	}
 }
 
-func (s *Store) storePayload(ctx context.Context, db querier, p engine.Payload) error {
+func (s *Store) storePayload(ctx context.Context, db changer, p engine.Payload) error {
 	sealed, err := s.vault.seal(ctx, db, fresh{}, p)
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func (v *vault) make(subject string) (key cipher.AEAD, wrapped []byte, err error
 }
 
 // create makes a key inside the caller's transaction.
-func (v *vault) create(ctx context.Context, db querier, met fresh, subject string) (cipher.AEAD, error) {
+func (v *vault) create(ctx context.Context, db changer, met fresh, subject string) (cipher.AEAD, error) {
 	key, wrapped, err := v.make(subject)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func decodeSealed(plain []byte) (f sealedForm, err error) {
 	return sealedForm{Salt: plain[2 : 2+salt : 2+salt], Bytes: plain[2+salt:]}, nil
 }
 
-func (v *vault) seal(ctx context.Context, db querier, met fresh, p engine.Payload) ([]byte, error) {
+func (v *vault) seal(ctx context.Context, db changer, met fresh, p engine.Payload) ([]byte, error) {
 	key, err := v.key(ctx, db, met, p.Text.Subject)
 	if errors.Is(err, sql.ErrNoRows) {
 		key, err = v.create(ctx, db, met, p.Text.Subject)
