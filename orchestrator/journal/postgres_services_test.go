@@ -28,6 +28,7 @@ func schema(t *testing.T) string {
 	require.NotEmpty(t, dsn, "GANTRY_TEST_POSTGRES names the PostgreSQL server to test against")
 	admin, err := sql.Open("pgx", dsn)
 	require.NoError(t, err)
+	admin.SetMaxIdleConns(-1) // a test with a schema per case holds no connection per case
 	name := "gantry_" + strings.ToLower(rand.Text())
 	_, err = admin.ExecContext(t.Context(), "CREATE SCHEMA "+name)
 	require.NoError(t, err)
