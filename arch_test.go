@@ -43,6 +43,11 @@ var layers = map[string][]string{
 	"agents/model/modeltest":           {"agents/model"},
 	"agents/tool":                      {"orchestrator/canon", "orchestrator/policy"},
 	"agents/perform":                   {"agents", "agents/model", "agents/tool", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"memory":                           {"memory/embed", "memory/index", "memory/rank", "memory/view", "orchestrator/canon", "orchestrator/policy"},
+	"memory/embed":                     {"memory/rank", "orchestrator/policy"},
+	"memory/index":                     {"memory/rank", "memory/view", "orchestrator/policy"},
+	"memory/rank":                      {"memory/view", "orchestrator/policy"},
+	"memory/view":                      {"orchestrator/canon", "orchestrator/policy"},
 	"graph":                            {"agents", "graph/generated", "graph/graphiql", "graph/scalar", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account"},
 	"graph/generated":                  {"graph/scalar"},
 	"graph/graphiql":                   {},
@@ -78,7 +83,7 @@ var homes = map[string][]string{
 }
 
 // pure packages use nothing that a second call could answer differently.
-var pure = []string{"orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise"}
+var pure = []string{"orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "memory/view", "memory/rank"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 

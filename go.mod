@@ -41,7 +41,15 @@ require (
 )
 
 require (
-	cel.dev/expr v0.25.1 // indirect
+	github.com/failsafe-go/failsafe-go v0.9.8 // indirect
+	github.com/kljensen/snowball v0.10.0 // indirect
+	github.com/qdrant/go-client v1.17.1 // indirect
+	golang.org/x/net v0.62.0 // indirect
+	google.golang.org/grpc v1.85.0 // indirect
+)
+
+require (
+	cel.dev/expr v0.25.3 // indirect
 	github.com/agnivade/levenshtein v1.2.2 // indirect
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/antithesishq/antithesis-sdk-go v0.9.0-default-no-op // indirect

@@ -1,0 +1,115 @@
+// Package memory is the brain that an organisation shares: it remembers with
+// provenance and labels, gives each reader its own view, forgets with a receipt,
+// and answers nobody by anything that they may not see.
+//
+// The store is the truth. An index suggests, and every suggestion is looked up
+// under the reader's rights before it counts.
+package memory
+
+import (
+	"gantry.dev/memory/view"
+	"gantry.dev/orchestrator/policy"
+)
+
+// Draft is what somebody wants remembered.
+type Draft struct {
+	Space       view.Space
+	Kind        view.Kind
+	Subject     string // see view.Item
+	Heading     string // for passages: the headings above, joined by " › "
+	Text        string
+	Labels      policy.Labels    // detectors, and what a run has read, add to them
+	Marks       []Mark           // parts of Text with labels of their own
+	Integrity   policy.Integrity // as far as the writer may vouch for it; what a run writes is Untrusted
+	Source      view.Source      // Principal and Run are set by the service
+	ValidFromMs int64            // 0: now
+	ValidToMs   int64            // 0: open
+	ExpiresMs   int64            // 0: never
+	DerivedFrom []string         // item ids that the writer sees
+	Key         string           // makes a repeat the same command; empty for none
+}
+
+// Mark gives a part of a text labels of its own.
+type Mark struct {
+	Start, End int // bytes of the text as it was given
+	Labels     policy.Labels
+}
+
+// Remembered is the answer to a Draft.
+type Remembered struct {
+	Item  view.Rendering // as its writer sees it; without text where the writer may not read it
+	Known bool           // the same was there already, and the writer sees it
+	// Replayed: the Key was used before, for the same draft; this is its first answer.
+	Replayed bool
+}
+
+// Question asks what is remembered.
+type Question struct {
+	Text     string
+	Spaces   []view.Space // narrows; empty: all that the reader may read
+	Kinds    []view.Kind  // narrows; empty: all
+	Limit    int          // hits; 0: 10, at most 100
+	Tokens   int          // stops before the hits exceed this many tokens (bytes/4); 0: no bound
+	AsOfMs   int64        // what was true then; 0: now
+	KnownMs  int64        // only what had been learnt by then; 0: everything
+	Archived bool         // also what is archived
+}
+
+// Hit is one thing found.
+type Hit struct {
+	view.Rendering
+	Score float64 // of this reader's own ranking; comparable within one answer
+}
+
+// Recollection is the answer to a Question.
+type Recollection struct {
+	Hits     []Hit
+	Marking  policy.Marking // of all hits together
+	Degraded []string       // which parts could not be asked, for example "DENSE"; empty when whole
+}
+
+// Filter narrows a list.
+type Filter struct {
+	Spaces    []view.Space
+	Kinds     []view.Kind
+	Subject   string
+	Ref       string // view.Source.Ref
+	Principal string // whose words they are
+	Archived  bool
+}
+
+// Page is a part of a list, newest first.
+type Page struct {
+	Items []view.Rendering
+	Next  string // cursor; empty at the end
+}
+
+// Selector says what to forget. Exactly one of its fields is set.
+type Selector struct {
+	Items   []string // ids
+	Ref     string   // everything from this source
+	Subject string   // everything about this
+	Space   view.Space
+}
+
+// Receipt proves a forgetting. It holds ids, counts and digests, and no text.
+type Receipt struct {
+	ID         string         `json:"id"`
+	By         string         `json:"by"`
+	AtMs       int64          `json:"atMs"`
+	Items      []string       `json:"items"`      // erased, with the derived and the superseded ones
+	Stores     map[string]int `json:"stores"`     // what was taken out, by store: items, segments, views, vectors, terms, index points, run texts, …
+	Runs       []string       `json:"runs"`       // that had recalled some of it and are visible to who forgot
+	VerifiedMs int64          `json:"verifiedMs"` // when every path was asked again and gave nothing; 0: not yet
+	Digest     string         `json:"digest"`     // over the fields above except VerifiedMs
+}
+
+// Refusal says why memory does not do something. Absent and forbidden look
+// alike.
+type Refusal struct {
+	Code   string // stable: "NOT_FOUND", "NOT_WHOLE", "UNKNOWN_LABEL", "SPACE", "TOO_MANY_LABEL_SETS", "TOO_LARGE", "SUBJECT_DIFFERS", "NOT_ENTITLED", "QUOTA", …
+	Detail string // one sentence and what to do; quotes no remembered text
+}
+
+// Error returns the code and the detail.
+func (r *Refusal) Error() string { return r.Code + ": " + r.Detail }
