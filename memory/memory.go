@@ -33,6 +33,7 @@ type Draft struct {
 type Mark struct {
 	Start, End int // bytes of the text as it was given
 	Labels     policy.Labels
+	Quote      string // what stands there; a mark that does not match it refuses the whole draft. Empty: not checked
 }
 
 // Remembered is the answer to a Draft.
