@@ -37,7 +37,7 @@ var layers = map[string][]string{
 	"orchestrator/simulate":            {"orchestrator/engine", "orchestrator/journal/journaltest", "orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
 	"orchestrator/bus":                 {"orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/bus/bustest":         {"orchestrator/bus", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
-	"agents":                           {"agents/manifest", "agents/tool", "orchestrator/canon", "orchestrator/policy", "orchestrator/run"},
+	"agents":                           {"agents/manifest", "agents/tool", "memory/view", "orchestrator/canon", "orchestrator/policy", "orchestrator/run"},
 	"agents/manifest":                  {},
 	"agents/model":                     {"orchestrator/canon", "orchestrator/policy"},
 	"agents/model/modeltest":           {"agents/model"},

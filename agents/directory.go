@@ -88,6 +88,6 @@ func (o Organisation) killed(scope KillScope, name string) (Kill, bool) {
 	return find(o.Kills, func(k Kill) bool { return k.Scope == scope && k.Name == name })
 }
 
-func ordered(names []string) []string {
+func ordered[S ~string](names []S) []S {
 	return slices.Compact(slices.Sorted(slices.Values(names)))
 }

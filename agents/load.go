@@ -94,6 +94,7 @@ type organisationText struct {
 	Egress       []string           `json:"egress"`
 	Endpoints    map[string]string  `json:"endpoints"`
 	Builtins     Builtins           `json:"builtins"`
+	Memory       Memory             `json:"memory"`
 	Principals   []policy.Principal `json:"principals"`
 }
 
@@ -111,7 +112,7 @@ func (l *loading) all(options LoadOptions) (Organisation, error) {
 		Name: text.Name, Title: text.Title, Owner: text.Owner, Contact: text.Contact, BudgetOwner: text.BudgetOwner,
 		Budget: text.Budget, Conversation: text.Conversation, Roles: text.Roles, Departments: text.Departments,
 		Labels: text.Labels, Egress: slices.Concat(text.Egress, options.Egress), Endpoints: text.Endpoints, Builtins: text.Builtins,
-		Principals: text.Principals, Models: models.Models,
+		Principals: text.Principals, Models: models.Models, Memory: text.Memory.completed(),
 	}
 	if len(options.Endpoints) > 0 {
 		o.Endpoints = maps.Clone(text.Endpoints)

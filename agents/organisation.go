@@ -37,6 +37,7 @@ type Organisation struct {
 	Stages       []StageDecision    `json:"stages,omitempty"`
 	Kills        []Kill             `json:"kills,omitempty"`
 	Builtins     Builtins           `json:"builtins"`
+	Memory       Memory             `json:"memory,omitzero"`
 	Endpoints    map[string]string  `json:"endpoints,omitempty"` // variables "${NAME}" of HTTP tools: base URLs
 }
 
@@ -92,6 +93,7 @@ type LabelRule struct {
 	Owner       string       `json:"owner"` // principal id: may declassify
 	Description string       `json:"description"`
 	Models      []string     `json:"models,omitempty"` // the only models that may read it; empty: any
+	Open        bool         `json:"open,omitempty"`   // everybody may be told that a text carries it
 }
 
 // Persona is the voice that an agent speaks in.

@@ -38,6 +38,7 @@ func (o Organisation) faults() Faults {
 	v.models()
 	v.personas()
 	v.tools()
+	v.memory()
 	v.policies()
 	for _, revision := range o.Agents {
 		v.agent(revision)
