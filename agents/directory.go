@@ -65,13 +65,17 @@ func (o Organisation) Stage(revision Revision) policy.Stage {
 	return min(revision.Stage, decision.Stage)
 }
 
-// Stopped returns the kill that stops runs of the revision, if there is one.
+// Stopped returns the kill that stops runs of the revision, if there is one. A
+// persona whose own person does not lend their voice stops them, too.
 func (o Organisation) Stopped(revision Revision) (Kill, bool) {
 	if kill, stopped := o.killed(KillAll, ""); stopped {
 		return kill, true
 	}
 	if kill, stopped := o.killed(KillDepartment, revision.Department); stopped {
 		return kill, true
+	}
+	if persona, known := o.Persona(revision.Persona); known && o.Silent(persona) {
+		return Kill{Scope: KillAgent, Name: revision.Name, By: persona.VoiceOf, Reason: "The person whose voice it is does not lend it."}, true
 	}
 	return o.killed(KillAgent, revision.Name)
 }

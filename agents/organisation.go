@@ -36,6 +36,7 @@ type Organisation struct {
 	Agents       []Revision         `json:"agents"`   // the current revision of each agent
 	Stages       []StageDecision    `json:"stages,omitempty"`
 	Kills        []Kill             `json:"kills,omitempty"`
+	Consents     []Consent          `json:"consents,omitempty"`
 	Builtins     Builtins           `json:"builtins"`
 	Memory       Memory             `json:"memory,omitzero"`
 	Endpoints    map[string]string  `json:"endpoints,omitempty"` // variables "${NAME}" of HTTP tools: base URLs
@@ -99,11 +100,9 @@ type LabelRule struct {
 // Persona is the voice that an agent speaks in.
 type Persona struct {
 	Name       string `json:"name"`
-	Voice      string `json:"voice"`               // text for the prompt
-	ApprovedBy string `json:"approvedBy"`          // principal id
-	VoiceOf    string `json:"voiceOf,omitempty"`   // principal id whose own voice it is
-	ConsentRef string `json:"consent,omitempty"`   // where that person's consent is recorded
-	Withdrawn  bool   `json:"withdrawn,omitempty"` // consent was revoked: no new run may use it
+	Voice      string `json:"voice"`             // text for the prompt
+	ApprovedBy string `json:"approvedBy"`        // principal id
+	VoiceOf    string `json:"voiceOf,omitempty"` // principal id whose own voice it is: it needs their Consent
 }
 
 // Source is a text of the configuration that another language reads.
@@ -212,6 +211,7 @@ func (o Organisation) sorted() Organisation {
 	o.Agents = byName(o.Agents, func(r Revision) string { return r.Name })
 	o.Stages = byName(o.Stages, func(s StageDecision) string { return s.Agent })
 	o.Kills = byName(o.Kills, func(k Kill) string { return string(k.Scope) + " " + k.Name })
+	o.Consents = byName(o.Consents, func(c Consent) string { return c.Persona })
 	o.Roles = slices.Sorted(slices.Values(o.Roles))
 	o.Egress = slices.Sorted(slices.Values(o.Egress))
 	return o

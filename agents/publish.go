@@ -144,8 +144,8 @@ func Lift(current Organisation, scope KillScope, name, by, approvedBy string) (O
 }
 
 // Apply returns what the organisation is after its files were loaded: the
-// loaded configuration with the stages and kills that people decided, which no
-// file undoes. Both organisations are valid; the result may not be, because a
+// loaded configuration with the stages, kills and consents that people decided,
+// which no file undoes. Both organisations are valid; the result may not be, because a
 // decided stage can ask for what the new files lack, and then it is Faults.
 func Apply(current, loaded Organisation) (Organisation, error) {
 	loaded.Stages = slices.DeleteFunc(slices.Clone(current.Stages), func(d StageDecision) bool {
@@ -153,6 +153,10 @@ func Apply(current, loaded Organisation) (Organisation, error) {
 		return !exists
 	})
 	loaded.Kills = slices.Clone(current.Kills)
+	loaded.Consents = slices.DeleteFunc(slices.Clone(current.Consents), func(c Consent) bool {
+		_, exists := loaded.Persona(c.Persona)
+		return !exists
+	})
 	return loaded.checked()
 }
 

@@ -86,7 +86,7 @@ func TestLoadDirNamesFileLineAndPathOfEveryFault(t *testing.T) {
 		{"script", "models.yaml", "script: invoice-reconciler", "script: other", `models[1].script: there is no script "other"`},
 		{"policy of an unknown fact", "policies/ledger.cedar", "context.facts.currency", "context.facts.money", "policies/ledger.cedar:49: "},
 		{"hold for an unknown role", "policies/ledger.cedar", "role:finance-approver", "role:nobody", `policies/ledger.cedar: there is no role "nobody" to hold for`},
-		{"voice without consent", "personas/plain.yaml", "name: plain", "name: plain\nvoiceOf: marta.lindqvist", "personas/plain.yaml:1: consent: a person's own voice"},
+		{"voice of nobody", "personas/plain.yaml", "name: plain", "name: plain\nvoiceOf: nobody", `voiceOf: there is no principal "nobody"`},
 		{"not YAML", "models.yaml", "models:", "models: [", "models.yaml:"},
 	}
 	for _, row := range table {

@@ -236,7 +236,6 @@ func (v *validation) personas() {
 		v.person(object, "approvedBy", p.ApprovedBy)
 		if p.VoiceOf != "" {
 			v.person(object, "voiceOf", p.VoiceOf)
-			v.require(p.ConsentRef != "", object, "consent", "a person's own voice needs that person's recorded consent")
 		}
 	}
 }

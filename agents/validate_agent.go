@@ -24,9 +24,8 @@ func (v *validation) agent(r Revision) {
 		v.require(known, object, fmt.Sprintf("audience[%d]", i), "there is no department %q", name)
 	}
 	v.require(len(r.Audience) > 0, object, "audience", "name a department that may use the agent")
-	persona, known := v.o.Persona(r.Persona)
+	_, known = v.o.Persona(r.Persona)
 	v.require(known, object, "persona", "there is no persona %q", r.Persona)
-	v.require(!persona.Withdrawn, object, "persona", "consent for the persona %q was withdrawn", r.Persona)
 	v.require(strings.TrimSpace(r.Instructions) != "", object, "instructions", "instructions are needed")
 	v.require(len(r.Models) > 0, object, "models", "name a model")
 	unique(v, object, "models[%d]", r.Models, func(m string) string { return m })
