@@ -25,6 +25,19 @@ type changer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
+// Databases are the handles to a store's database, for what keeps tables of its
+// own beside the journal's.
+type Databases struct {
+	Write    *sql.DB // SQLite: one connection, whose transactions begin by taking the file
+	Read     *sql.DB
+	Postgres bool
+}
+
+// Databases returns the handles. They close with the store.
+func (s *Store) Databases() Databases {
+	return Databases{Write: s.write.DB, Read: s.read.bun.DB, Postgres: s.postgres}
+}
+
 // database asks a database with ? for arguments, by statements that are prepared
 // once: on SQLite here, on PostgreSQL by its driver.
 type database struct {
