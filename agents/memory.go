@@ -40,7 +40,7 @@ type SpaceGrant struct {
 
 // FolderRule says where documents of a folder are remembered, and with what.
 type FolderRule struct {
-	Prefix    string           `json:"prefix"` // of the document's path; "" fits all
+	Prefix    string           `json:"prefix"` // whole elements of the document's path; "" fits all
 	Space     view.Space       `json:"space,omitempty"`
 	Labels    policy.Labels    `json:"labels,omitempty"`
 	Integrity policy.Integrity `json:"integrity"` // at best; who writes must vouch for it
@@ -140,7 +140,9 @@ func (o Organisation) Folder(path string) FolderRule {
 	best := FolderRule{Integrity: policy.Untrusted}
 	found := -1
 	for _, rule := range o.Memory.Folders {
-		if strings.HasPrefix(path, rule.Prefix) && len(rule.Prefix) > found {
+		rest, fits := strings.CutPrefix(path, rule.Prefix)
+		fits = fits && (rest == "" || rest[0] == '/' || rule.Prefix == "" || strings.HasSuffix(rule.Prefix, "/"))
+		if fits && len(rule.Prefix) > found {
 			best, found = rule, len(rule.Prefix)
 		}
 	}
