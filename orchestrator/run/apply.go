@@ -27,6 +27,9 @@ func Apply(s *State, event Event) error {
 		s.Marking = s.Marking.Join(text.Marking)
 		s.texts = append(s.texts, text)
 	}
+	for _, recalled := range recalls(event) {
+		s.Marking = s.Marking.Join(recalled.Marking)
+	}
 	s.Status = s.derive()
 	if !allowed(from, event.Kind(), s.Status) {
 		return fmt.Errorf("%w: %s leads from %q to %q", ErrBroken, event.Kind(), from, s.Status)
@@ -133,6 +136,9 @@ func (s *State) beginTurn(e TurnStarted) error {
 	}
 	last.Phase, last.Attempt, last.Epoch = TurnInFlight, e.Attempt, e.Epoch
 	last.Model, last.Why, last.Reserve, last.Steers = e.Model, e.Why, e.Reserve, e.Steers
+	if e.Memory != nil {
+		last.Memory = append(last.Memory, *e.Memory)
+	}
 	s.Budget.Reserved = s.Budget.Reserved.Plus(e.Reserve)
 	return nil
 }

@@ -30,9 +30,21 @@ func formOf[E Event]() form {
 	}}
 }
 
+// widened is the form of a kind that has had a version with fewer fields: what
+// is not there means what the zero value of its field means.
+func widened[E Event](version int) form {
+	f := formOf[E]()
+	f.version, f.upcast = version, map[int]func(json.RawMessage) (json.RawMessage, error){}
+	for earlier := 1; earlier < version; earlier++ {
+		f.upcast[earlier] = func(body json.RawMessage) (json.RawMessage, error) { return body, nil }
+	}
+	return f
+}
+
 var forms = map[EventKind]form{
-	KindStarted: formOf[Started](), KindTurnStarted: formOf[TurnStarted](), KindTurnAnswered: formOf[TurnAnswered](),
-	KindTurnFailed: formOf[TurnFailed](), KindCallProposed: formOf[CallProposed](), KindCallJudged: formOf[CallJudged](),
+	KindStarted: widened[Started](2), KindTurnStarted: widened[TurnStarted](2), // 2: memory
+	KindTurnAnswered: formOf[TurnAnswered](),
+	KindTurnFailed:   formOf[TurnFailed](), KindCallProposed: formOf[CallProposed](), KindCallJudged: formOf[CallJudged](),
 	KindApprovalRequested: formOf[ApprovalRequested](), KindApprovalDecided: formOf[ApprovalDecided](),
 	KindApprovalVoided: formOf[ApprovalVoided](), KindQuestionAsked: formOf[QuestionAsked](),
 	KindQuestionAnswered: formOf[QuestionAnswered](), KindQuestionVoided: formOf[QuestionVoided](),

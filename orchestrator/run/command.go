@@ -18,6 +18,7 @@ type BeginTurn struct {
 	Reserve    Amount // worst case
 	Steers     []string
 	NotAfterMs int64
+	Memory     *Remembrance // what was recalled for it; Amendment is not read
 }
 
 // ReportTurn brings what a model request gave: an answer or a failure.

@@ -131,6 +131,8 @@ func decideStart(s *State, c Start, env Env) (Decision, *Refusal) {
 	switch {
 	case !e.Authority.Below(ceiling):
 		return Decision{}, refuse("AUTHORITY", "The run asks for more than this agent may do for this person; ask the agent's owner.")
+	case !(&State{}).mayRecall(e.Snapshot.Memory, e.Authority.Labels):
+		return Decision{}, refuse("AUTHORITY", "The run recalls more than this agent may read for this person; start it again.")
 	case e.Authority.Turns < 1 || e.Authority.Tokens < 1:
 		return Decision{}, refuse("BUDGET", "The run has no budget; ask the budget's owner.")
 	case Amount{MicroUSD: e.Authority.MicroUSD, Tokens: e.Authority.Tokens}.invalid():

@@ -36,6 +36,9 @@ func (d *decider) beginTurn(c BeginTurn) *Refusal {
 		return refuse("INVALID_AMOUNT", "A reservation is not negative and at most 2^53-1.")
 	}
 	ceiling := d.env.Rules.Ceiling(d.s.Started.Agent.Name, d.s.Started.Subject.ID)
+	if c.Memory != nil && ceiling.Turns > 0 && !d.s.mayRecall(c.Memory.Items, policy.Meet(d.s.Authority, ceiling).Labels) {
+		return refuse("STALE", "The prompt contains what was recalled before, or is no longer for the run.")
+	}
 	allowed := d.s.turnsAllowed()
 	switch {
 	case ceiling.Turns == 0:
@@ -51,7 +54,8 @@ func (d *decider) beginTurn(c BeginTurn) *Refusal {
 		d.reach(LimitBudget, "The next turn may cost more than is left.")
 	default:
 		d.emit(TurnStarted{Turn: take.Turn, Attempt: take.Attempt, Epoch: c.Epoch, Model: c.Model, Why: c.Why,
-			Prompt: c.Prompt, Reserve: c.Reserve, Steers: c.Steers, NotAfterMs: c.NotAfterMs})
+			Prompt: c.Prompt, Reserve: c.Reserve, Steers: c.Steers, NotAfterMs: c.NotAfterMs,
+			Memory: c.Memory.sealed(d.s.Started.SnapshotDigest)})
 		d.guardIntent()
 	}
 	return nil

@@ -23,6 +23,9 @@ type Snapshot struct {
 	Goal     string            `json:"goal"`               // text id
 	Messages []string          `json:"messages,omitempty"` // text ids of the conversation
 	Compiler int               `json:"compiler"`           // version of the prompt compiler
+
+	Memory        []Recalled `json:"memory,omitempty"`        // what the goal brought to mind, most relevant first
+	MemoryMissing []string   `json:"memoryMissing,omitempty"` // parts of memory that could not be asked; MemoryOut for all
 }
 
 // Digest is the SHA-256 over the snapshot's canonical JSON.

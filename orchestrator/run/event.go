@@ -91,6 +91,8 @@ type TurnStarted struct {
 	Reserve    Amount   `json:"reserve"`
 	Steers     []string `json:"steers,omitempty"` // ids that the prompt contains
 	NotAfterMs int64    `json:"notAfterMs"`
+
+	Memory *Remembrance `json:"memory,omitempty"` // what was recalled for it, nil for nothing
 }
 
 // TurnAnswered is a whole, classified answer.

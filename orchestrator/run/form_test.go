@@ -33,7 +33,7 @@ func TestEveryStoredFormIsStillReadAndWritten(t *testing.T) {
 	}
 	met := map[run.EventKind]bool{}
 	for _, form := range readForms(t) {
-		met[form.Kind] = true
+		met[form.Kind] = form.Version == run.FormVersion(form.Kind) || met[form.Kind]
 		event, err := run.Decode(run.Record{Kind: form.Kind, Version: form.Version, Body: form.Body})
 		require.NoError(t, err, form.Kind)
 		if form.Version < run.FormVersion(form.Kind) {
@@ -44,7 +44,7 @@ func TestEveryStoredFormIsStillReadAndWritten(t *testing.T) {
 		require.Equal(t, string(form.Body), string(written.Body), form.Kind)
 	}
 	for _, kind := range run.Kinds() {
-		require.True(t, met[kind], "no form of %s is stored: use -update", kind)
+		require.True(t, met[kind], "no form of %s is stored as it is written now: use -update", kind)
 	}
 }
 

@@ -15,7 +15,7 @@ type State struct {
 	Head    string // digest of the last record; kept by the caller that folds records
 	Status  Status
 	Started Started
-	Marking policy.Marking // join over every text that entered the run
+	Marking policy.Marking // join over every text that entered the run, and what it recalled
 
 	Turns     []Turn
 	Calls     []Call
@@ -55,6 +55,9 @@ func (s *State) Clone() *State {
 	for i := range clone.Calls {
 		call := &clone.Calls[i]
 		call.Late, call.Resolutions = slices.Clip(call.Late), slices.Clip(call.Resolutions)
+	}
+	for i := range clone.Turns {
+		clone.Turns[i].Memory = slices.Clip(clone.Turns[i].Memory)
 	}
 	for i := range clone.Approvals {
 		clone.Approvals[i].Decisions = slices.Clip(clone.Approvals[i].Decisions)
@@ -97,6 +100,7 @@ type Turn struct {
 	Why       string
 	Reserve   Amount
 	Steers    []string
+	Memory    []Remembrance // what was recalled for it, by all its attempts
 	RetryAtMs int64
 	Retryable bool
 	Cause     string // of the last failed attempt
