@@ -1,0 +1,172 @@
+package view
+
+import (
+	"errors"
+	"slices"
+
+	"gantry.dev/orchestrator/policy"
+)
+
+// Why an item may not take its place.
+var (
+	ErrAbsent   = errors.New("no such item for this reader")
+	ErrNotWhole = errors.New("the reader sees only a part of the item")
+	ErrSubject  = errors.New("the two items are not about the same subject")
+	ErrAudience = errors.New("the space has readers who may not read a source")
+	ErrGroup    = errors.New("the items are not of one space and one label set")
+	ErrOutlived = errors.New("it would expire before what it replaces for some readers only")
+)
+
+// Derived is what an item made from others carries at least.
+type Derived struct {
+	Marking   policy.Marking // of all that the deriving reader saw of them
+	ValidToMs int64          // when the first of them ceased to be true; 0: open
+	ExpiresMs int64          // when the first of them is erased; 0: never
+	From      []string       // their ids, sorted
+}
+
+// Derive returns what the reader must put on an item in the target space that
+// it makes from the sources: every label of what it sees of them, and the trust
+// of the least trusted. Nobody reads the derived item who may not read in the
+// space of each source, unless the reader keeps it to itself. The errors are
+// ErrAbsent and ErrAudience.
+func Derive(sources []*Item, reader *Reader, target Space) (Derived, error) {
+	var derived Derived
+	for _, source := range sources {
+		if !reader.Sees(source) {
+			return Derived{}, ErrAbsent
+		}
+		if !heard(source.Space, target, reader) {
+			return Derived{}, ErrAudience
+		}
+		derived.Marking.Integrity = max(derived.Marking.Integrity, source.Integrity)
+		for _, segment := range source.Segments {
+			if segment.Labels.Within(reader.Clearance) {
+				derived.Marking.Labels = derived.Marking.Labels.Join(segment.Labels)
+			}
+		}
+		derived.ValidToMs = earlier(derived.ValidToMs, source.ValidToMs)
+		derived.ExpiresMs = earlier(derived.ExpiresMs, source.ExpiresMs)
+		derived.From = append(derived.From, source.ID)
+	}
+	slices.Sort(derived.From)
+	derived.From = slices.Compact(derived.From)
+	return derived, nil
+}
+
+// Onto puts what was derived on an item. An item that does not say until when
+// it is true is true no longer than its sources, unless they had ceased before
+// it began.
+func (d Derived) Onto(item Item) Item {
+	item.Segments = Labelled(item.Segments, d.Marking.Labels)
+	item.Integrity = max(item.Integrity, d.Marking.Integrity)
+	if item.ValidToMs == 0 && d.ValidToMs > item.ValidFromMs {
+		item.ValidToMs = d.ValidToMs
+	}
+	item.ExpiresMs = earlier(item.ExpiresMs, d.ExpiresMs)
+	item.DerivedFrom = d.From
+	return item
+}
+
+// heard reports whether everybody who reads in the target may hear what stands
+// in the source's space.
+func heard(source, target Space, reader *Reader) bool {
+	return target == source || source == Organisation || target == SpaceOf(SpacePerson, reader.Principal)
+}
+
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Labelled returns the segments, each with these labels too, merged where
+// nothing tells them apart any more.
+func Labelled(segments []Segment, labels policy.Labels) []Segment {
+	var out []Segment
+	for _, segment := range segments {
+		segment.Labels = segment.Labels.Join(labels)
+		out = Append(out, segment)
+	}
+	return out
+}
+
+// Append adds a segment to others, or to the last of them where nothing tells
+// the two apart. An empty one adds nothing.
+func Append(segments []Segment, next Segment) []Segment {
+	if next.Text == "" {
+		return segments
+	}
+	if n := len(segments); n > 0 {
+		last := segments[n-1]
+		if last.Heading == next.Heading && last.Detector == next.Detector && slices.Equal(last.Labels, next.Labels) {
+			last.Text += next.Text
+			return append(slices.Clone(segments[:n-1]), last)
+		}
+	}
+	return append(segments, next)
+}
+
+// MaySupersede reports with nil whether the reader may put next in the place of
+// old: it sees all of old, and both are about the same subject. The errors are
+// ErrAbsent, ErrNotWhole, ErrSubject and ErrOutlived.
+func MaySupersede(old, next *Item, reader *Reader) error {
+	switch {
+	case !reader.Sees(old) || next.Organisation != old.Organisation:
+		return ErrAbsent
+	case !reader.SeesWhole(old):
+		return ErrNotWhole
+	case old.Subject == "" || old.Subject != next.Subject:
+		return ErrSubject
+	}
+	return outlived(old, next)
+}
+
+// MayConsolidate reports with nil whether the reader may put next in the place
+// of the sources: it sees all of each, and they stand in one space, which is
+// next's, under one label set, so that no label creeps from one to another. The
+// errors are ErrAbsent, ErrNotWhole, ErrGroup and ErrOutlived.
+func MayConsolidate(sources []*Item, next *Item, reader *Reader) error {
+	for _, source := range sources {
+		if !reader.Sees(source) {
+			return ErrAbsent
+		}
+	}
+	for _, source := range sources {
+		if !reader.SeesWhole(source) {
+			return ErrNotWhole
+		}
+	}
+	for _, source := range sources {
+		if source.Space != next.Space || SetID(source.Labels()) != SetID(sources[0].Labels()) {
+			return ErrGroup
+		}
+		if err := outlived(source, next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outlived refuses what would take an item with it when it expires although
+// some of the item's readers never saw it: they would learn that it was there.
+func outlived(old, next *Item) error {
+	if next.ExpiresMs == 0 || old.ExpiresMs != 0 && old.ExpiresMs <= next.ExpiresMs {
+		return nil
+	}
+	if next.Space == old.Space && lowestWithin(old, next) {
+		return nil
+	}
+	return ErrOutlived
+}
+
+// lowestWithin reports whether whoever sees some of old sees some of next.
+func lowestWithin(old, next *Item) bool {
+	for _, segment := range old.Segments {
+		if !slices.ContainsFunc(next.Segments, func(s Segment) bool { return s.Labels.Within(segment.Labels) }) {
+			return false
+		}
+	}
+	return true
+}
