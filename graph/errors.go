@@ -15,6 +15,10 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/remembered"
+	"gantry.dev/memory"
+	"gantry.dev/memory/embed"
+	"gantry.dev/memory/index"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/run"
 )
@@ -31,6 +35,7 @@ const (
 	codeResync          = "RESYNC"
 	codeTooBusy         = "TOO_BUSY"
 	codeStore           = "STORE_UNAVAILABLE"
+	codeMemory          = "MEMORY_UNAVAILABLE"
 	codeTimeout         = "REQUEST_TIMEOUT"
 	codeInternal        = "INTERNAL"
 )
@@ -64,6 +69,7 @@ var (
 	errTooBusy         = &fault{code: codeTooBusy, message: "The run is too busy; send the command again with the same commandId.", extra: map[string]any{"retryable": true}}
 	errStore           = &fault{code: codeStore, message: "The journal takes no writes now; send the command again with the same commandId.", extra: map[string]any{"retryable": true}}
 	errDirectory       = &fault{code: codeStore, message: "Nobody can be looked up now; send the request again.", extra: map[string]any{"retryable": true}}
+	errMemory          = &fault{code: codeMemory, message: "Memory cannot be asked now; send the same again.", extra: map[string]any{"retryable": true}}
 	errSlowBody        = &fault{code: codeTimeout, message: "The body took too long to arrive; send the request again.", extra: map[string]any{"retryable": true}}
 	errNUL             = &fault{code: codeBadRequest, message: "No text may have the character U+0000."}
 	errInternal        = &fault{code: codeInternal, message: "Something went wrong inside Gantry; the log says more."}
@@ -99,12 +105,36 @@ func public(err error) (*fault, bool) {
 		return shown, true
 	case errors.Is(err, engine.ErrNotFound):
 		return errNotFound, true
+	case isMemory(err):
+		return ofMemory(err), true
 	case errors.Is(err, engine.ErrTooBusy):
 		return errTooBusy, true
 	case errors.Is(err, engine.ErrStore):
 		return errStore, false // the operators have to know
 	}
 	return errInternal, false
+}
+
+// isMemory reports whether memory refused, or cannot be asked.
+func isMemory(err error) bool {
+	var refusal *memory.Refusal
+	var invalid *remembered.Invalid
+	return errors.As(err, &refusal) || errors.As(err, &invalid) || errors.Is(err, index.ErrUnavailable) || errors.Is(err, embed.ErrUnavailable)
+}
+
+// ofMemory is what a query is told that memory does not answer.
+func ofMemory(err error) *fault {
+	var refusal *memory.Refusal
+	var invalid *remembered.Invalid
+	switch {
+	case errors.As(err, &refusal) && refusal.Code == codeNotFound:
+		return errNotFound
+	case refusal != nil:
+		return &fault{code: refusal.Code, message: refusal.Detail}
+	case errors.As(err, &invalid):
+		return badRequest(invalid.Error())
+	}
+	return errMemory
 }
 
 var suggestion = regexp.MustCompile(`(?s)\s*Did you mean .*$`)
@@ -237,7 +267,15 @@ func userErrors(err error) ([]*generated.UserError, error) {
 	}
 	var refusal *run.Refusal
 	var input *inputError
+	var kept *memory.Refusal
+	var invalid *remembered.Invalid
 	switch {
+	case errors.As(err, &kept) && kept.Code != codeNotFound:
+		return oneUserError(kept.Code, kept.Detail, nil), nil
+	case kept != nil:
+		return oneUserError(codeNotFound, errNotFound.message, nil), nil
+	case errors.As(err, &invalid):
+		return oneUserError("INVALID", invalid.Message, &invalid.Field), nil
 	case errors.As(err, &refusal) && refusal.Code != codeNotFound:
 		return oneUserError(refusal.Code, refusal.Detail, nil), nil
 	case refusal != nil || errors.Is(err, engine.ErrNotFound):

@@ -24,9 +24,11 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/graph/generated"
 	"gantry.dev/graph/graphiql"
+	"gantry.dev/memory"
 )
 
-// Config is what the handler serves from. Everything is needed but Log.
+// Config is what the handler serves from. Everything is needed but Log and,
+// where nothing is remembered, Brain with Readers and Documents.
 type Config struct {
 	Runs          Runs
 	Conversations Conversations
@@ -35,6 +37,9 @@ type Config struct {
 	Agents        Agents
 	Kills         Kills
 	Budgets       Budgets
+	Brain         memory.Brain
+	Readers       Readers
+	Documents     Documents
 	Live          Live
 	Directory     Directory
 	Verifier      *Verifier

@@ -21,6 +21,8 @@ const (
 	conversationNode nodeKind = "conversation"
 	approvalNode     nodeKind = "approval"
 	questionNode     nodeKind = "question"
+	memoryNode       nodeKind = "memory"
+	forgettingNode   nodeKind = "forgetting"
 )
 
 // maxIDBytes bounds what is decoded as an id or a cursor.

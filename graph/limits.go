@@ -37,7 +37,8 @@ func DefaultLimits() Limits {
 // onceFields may stand at most once in an operation: mutations that a person
 // means singly, and the one query that reads as much as there is.
 var onceFields = map[string]bool{"decideApproval": true, "cancelRun": true, "startRun": true, "sendMessage": true, "answerQuestion": true,
-	"resolveUncertain": true, "resumeRun": true, "usage": true}
+	"resolveUncertain": true, "resumeRun": true, "usage": true,
+	"rememberDocument": true, "consolidate": true, "forget": true, "promote": true, "declassify": true}
 
 // limiter refuses operations over the limits, before they are validated.
 type limiter struct {
@@ -367,8 +368,9 @@ func complexity(set ast.SelectionSet, variables map[string]any, limit int) int {
 	return cost
 }
 
-// weights are the fields that answer with a whole journal.
-var weights = map[string]int{"Run.export": 500, "Query.audit": 500}
+// weights are the fields that answer with a whole journal, or look through all
+// that is remembered.
+var weights = map[string]int{"Run.export": 500, "Query.audit": 500, "Query.recall": 500}
 
 func weight(field *ast.Field) int {
 	if field.ObjectDefinition != nil {
@@ -392,8 +394,8 @@ func items(field *ast.Field, variables map[string]any) int {
 		}
 		return maxFirst
 	}
-	// The edges of a connection are counted by its `first` already.
-	if field.Definition.Type.Elem == nil || field.Name == "edges" || field.ObjectDefinition != nil && field.ObjectDefinition.BuiltIn {
+	// The edges of a connection, and hits, are counted by their `first` already.
+	if field.Definition.Type.Elem == nil || field.Name == "edges" || field.Name == "hits" || field.ObjectDefinition != nil && field.ObjectDefinition.BuiltIn {
 		return 1
 	}
 	return listItems

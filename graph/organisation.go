@@ -32,6 +32,8 @@ func (r queries) Node(ctx context.Context, id string) (generated.Node, error) {
 		return present(r.Conversation(ctx, id))
 	case agentNode:
 		return present(r.agentByID(ctx, id))
+	case memoryNode:
+		return present(r.MemoryItem(ctx, id))
 	}
 	return nil, engine.ErrNotFound
 }

@@ -7,6 +7,9 @@ import (
 	"context"
 
 	"gantry.dev/agents"
+	"gantry.dev/graph/remembered"
+	"gantry.dev/memory"
+	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -200,6 +203,30 @@ type Budgets interface {
 	Set(ctx context.Context, caller Caller, commandID, node string, limit run.Amount) (Change, error)
 	// Usage returns what was settled in [fromMs, toMs) by AGENT, DEPARTMENT, SUBJECT, MODEL or DAY.
 	Usage(ctx context.Context, caller Caller, groupBy string, fromMs, toMs int64) ([]UsageRow, error)
+}
+
+// DocumentOutcome is what became of a document.
+type DocumentOutcome struct {
+	Title                       string
+	Space                       view.Space
+	Passages                    int
+	Added, Known, Changed, Gone int             // passages
+	Receipt                     *memory.Receipt // of those that are gone; nil where none is
+	Replayed                    bool            // the command id was accepted before
+}
+
+// Readers know as whom a caller meets what is remembered.
+type Readers interface {
+	// Reader returns the caller as memory knows it now, in its spaces and in those
+	// of the conversations that it takes part in of these.
+	Reader(ctx context.Context, caller Caller, conversations ...string) (view.Reader, error)
+}
+
+// Documents takes documents apart and remembers them.
+type Documents interface {
+	// Document remembers a document passage by passage. Errors: *memory.Refusal,
+	// and those of memory.Brain.
+	Document(ctx context.Context, reader view.Reader, in remembered.Document) (DocumentOutcome, error)
 }
 
 // Delta is a piece of a turn's text while the model writes it.

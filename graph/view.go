@@ -2,12 +2,14 @@ package graph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 	"unicode"
 
 	"gantry.dev/graph/generated"
+	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
@@ -172,4 +174,126 @@ func each[A, B any](list []A, convert func(A) B) []B {
 
 func words[T ~string](list []T) []string {
 	return each(list, func(word T) string { return string(word) })
+}
+
+// guarantees say what each effect class promises, no more.
+var guarantees = map[policy.EffectClass]string{
+	policy.ClassRead:  "It changes nothing, so a broken attempt is simply repeated.",
+	policy.Keyed:      "The other side recognises Gantry's key: repeats with the same key count once, as long as it remembers the key.",
+	policy.Checkable:  "After a broken attempt Gantry asks what happened; where the answer leaves doubt, a person decides before anything is repeated.",
+	policy.Opaque:     "One attempt only: if it breaks, nobody can tell whether it happened until a person has looked.",
+	policy.ClassUnset: "",
+}
+
+// consequences say what follows from each impact.
+var consequences = map[policy.Impact]string{
+	policy.ImpactRead:   "It reads and changes nothing.",
+	policy.Draft:        "It writes something that nobody outside acts on yet.",
+	policy.Reversible:   "It changes something outside, and a known second call can undo that.",
+	policy.Irreversible: "It changes something outside, and that cannot be undone.",
+}
+
+func (v *viewer) calls(s *run.State, approvals []*generated.Approval) []*generated.Call {
+	byCall := map[int]*generated.Approval{}
+	for _, approval := range approvals {
+		byCall[approval.Call] = approval // the latest stands
+	}
+	return each(s.Calls, func(c run.Call) *generated.Call {
+		out := v.call(c)
+		out.Approval = byCall[c.CallProposed.Call]
+		return out
+	})
+}
+
+func (v *viewer) call(c run.Call) *generated.Call {
+	class := c.Class.OrWorst()
+	out := &generated.Call{Number: c.CallProposed.Call, Turn: c.Turn, Tool: c.Tool, ToolRevision: maybe(c.Revision), Arguments: v.text(c.Arguments),
+		Impact: generated.Impact(c.Impact.OrWorst().String()), EffectClass: generated.EffectClass(class.String()), Guarantee: guarantees[class],
+		CostBound: c.CostBound, Phase: generated.CallPhase(c.Phase), Verdict: verdict(c.Verdict), Attempts: c.Intent,
+		Outcome: enum[generated.CallOutcome](c.Outcome), Code: maybe(c.Code), Result: v.optional(c.Result)}
+	out.LateOutcomes = each(c.Late, func(l run.LateOutcome) *generated.LateOutcome {
+		return &generated.LateOutcome{Attempt: l.Intent, Outcome: generated.CallOutcome(l.Outcome), Result: v.optional(l.Result)}
+	})
+	out.Findings = each(c.Resolutions, func(f run.UncertainResolved) *generated.Finding {
+		return &generated.Finding{By: v.actor(f.By.Principal), Resolution: generated.Resolution(f.Resolution), Evidence: v.text(f.Evidence)}
+	})
+	return out
+}
+
+func verdict(given policy.Verdict) *generated.Verdict {
+	if given.Answer == "" {
+		return nil
+	}
+	return &generated.Verdict{Answer: generated.VerdictAnswer(given.Answer), Would: enum[generated.VerdictAnswer](given.Would),
+		Reasons: reasons(given), Policy: given.Revision}
+}
+
+func reasons(given policy.Verdict) []*generated.Reason {
+	return each(given.Reasons, func(r policy.Reason) *generated.Reason { return &generated.Reason{Policy: r.Policy, Text: r.Text} })
+}
+
+func (v *viewer) approvals(ctx context.Context, s *run.State) ([]*generated.Approval, error) {
+	out := make([]*generated.Approval, 0, len(s.Approvals))
+	for _, approval := range s.Approvals {
+		one, err := v.approval(ctx, s, approval)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (v *viewer) approval(ctx context.Context, s *run.State, a run.Approval) (*generated.Approval, error) {
+	call := s.Call(a.Call)
+	if call == nil {
+		return nil, errors.New("an approval without its call")
+	}
+	class, impact := call.Class.OrWorst(), call.Impact.OrWorst()
+	out := &generated.Approval{ID: v.id(approvalNode, s.ID, a.Approval), Status: generated.ApprovalStatus(a.Status), Digest: a.Digest,
+		Run: v.id(runNode, s.ID), Call: a.Call, Tool: call.Tool, Arguments: v.text(call.Arguments), Consequence: consequences[impact],
+		Impact: generated.Impact(impact.String()), CostBound: call.CostBound, EffectClass: generated.EffectClass(class.String()), Guarantee: guarantees[class],
+		Requester: &generated.Actor{Principal: "agent:" + s.Started.Agent.Name, Name: s.Started.Agent.Name, Kind: enum[generated.ActorKind](policy.Agent)},
+		Subject:   v.actor(s.Started.Subject.ID), ActingChain: v.actors(s.Started.Chain),
+		Labels: v.labels(call.Arguments.Marking.Labels), Integrity: generated.Integrity(call.Arguments.Marking.Integrity.String()),
+		Reasons: reasons(call.Verdict), Approvers: v.approvers(a.Approvers), Quorum: a.Quorum, ExpiresAt: at(a.NotAfterMs),
+		VoidCause: enum[generated.VoidCause](a.Cause)}
+	out.Decisions = each(a.Decisions, func(d run.ApprovalDecided) *generated.Decision {
+		return &generated.Decision{By: v.actor(d.By.Principal), Granted: d.Granted, Reason: v.optional(d.Reason)}
+	})
+	return out, v.operation(ctx, call, out)
+}
+
+// operation adds what the tool's owner says of the call. The resource is made
+// of arguments, so it is shown only where they are.
+func (v *viewer) operation(ctx context.Context, call *run.Call, out *generated.Approval) error {
+	shown := len(out.Arguments.Withheld) == 0
+	var arguments []byte
+	if shown {
+		arguments = []byte(out.Arguments.Value)
+	}
+	operation, err := v.config.Tools.Operation(ctx, v.caller, call.Tool, call.Revision, arguments)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	out.Operation = maybe(operation.Description)
+	if shown {
+		out.Resource = maybe(display(operation.Resource))
+	}
+	return nil
+}
+
+func (v *viewer) question(s *run.State, q run.Question) *generated.Question {
+	out := &generated.Question{ID: v.id(questionNode, s.ID, q.Question), Status: generated.QuestionStatus(q.Status), Run: v.id(runNode, s.ID),
+		Call: q.Call, To: v.approvers(q.To), ExpiresAt: at(q.NotAfterMs), VoidCause: enum[generated.VoidCause](q.Cause)}
+	if call := s.Call(q.Call); call != nil {
+		out.Question = v.text(call.Arguments)
+	}
+	if q.Answer != nil {
+		out.Answer, out.AnsweredBy = v.text(q.Answer.Answer), v.actor(q.Answer.By.Principal)
+	}
+	return out
 }

@@ -85,12 +85,15 @@ type Page struct {
 	Next  string // cursor; empty at the end
 }
 
-// Selector says what to forget. Exactly one of its fields is set.
+// Selector says what to forget. Exactly one of its fields besides Key is set.
 type Selector struct {
 	Items   []string // ids
 	Ref     string   // everything from this source
 	Subject string   // everything about this
 	Space   view.Space
+	// Key makes a repeat the same command, which gets the first receipt: what it
+	// names is gone by then. Empty for none.
+	Key string
 }
 
 // Receipt proves a forgetting. It holds ids, counts and digests, and no text.
@@ -103,6 +106,7 @@ type Receipt struct {
 	Runs       []string       `json:"runs"`       // that had recalled some of it and are visible to who forgot
 	VerifiedMs int64          `json:"verifiedMs"` // when every path was asked again and gave nothing; 0: not yet
 	Digest     string         `json:"digest"`     // over the fields above except VerifiedMs
+	Replayed   bool           `json:"-"`          // Selector.Key was used before, for the same; this is its first answer
 }
 
 // Refusal says why memory does not do something. Absent and forbidden look

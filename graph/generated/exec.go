@@ -66,6 +66,13 @@ type MutationResolver interface {
 	SetBudget(ctx context.Context, input SetBudgetInput) (*BudgetPayload, error)
 	Kill(ctx context.Context, input KillInput) (*KillPayload, error)
 	LiftKill(ctx context.Context, input LiftKillInput) (*KillPayload, error)
+	Remember(ctx context.Context, input RememberInput) (*MemoryPayload, error)
+	RememberDocument(ctx context.Context, input RememberDocumentInput) (*DocumentPayload, error)
+	Supersede(ctx context.Context, input SupersedeInput) (*MemoryPayload, error)
+	Consolidate(ctx context.Context, input ConsolidateInput) (*MemoryPayload, error)
+	Forget(ctx context.Context, input ForgetInput) (*ForgetPayload, error)
+	Promote(ctx context.Context, input PromoteInput) (*MemoryPayload, error)
+	Declassify(ctx context.Context, input DeclassifyInput) (*MemoryPayload, error)
 }
 type QueryResolver interface {
 	Viewer(ctx context.Context) (*Viewer, error)
@@ -82,6 +89,11 @@ type QueryResolver interface {
 	Budgets(ctx context.Context) ([]*Budget, error)
 	Usage(ctx context.Context, groupBy UsageGroup, from time.Time, to time.Time) ([]*UsageRow, error)
 	Audit(ctx context.Context, run string) (*Audit, error)
+	Recall(ctx context.Context, query string, spaces []string, kinds []MemoryKind, first int, tokens *int, asOf *time.Time, knownAt *time.Time, archived bool) (*Recollection, error)
+	MemoryItem(ctx context.Context, id string) (*MemoryItem, error)
+	MemoryItems(ctx context.Context, filter *MemoryFilter, first int, after *string) (*MemoryConnection, error)
+	MemorySpaces(ctx context.Context) ([]*MemorySpace, error)
+	ForgetReceipt(ctx context.Context, id string) (*ForgetReceipt, error)
 }
 type RunResolver interface {
 	Explanation(ctx context.Context, obj *Run) (*Explanation, error)
@@ -122,10 +134,20 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		return graphql.NewInputUnmarshalerIndex(
 			graphql.NewInputUnmarshaler("AnswerQuestionInput", ec.unmarshalInputAnswerQuestionInput),
 			graphql.NewInputUnmarshaler("CancelRunInput", ec.unmarshalInputCancelRunInput),
+			graphql.NewInputUnmarshaler("ConsolidateInput", ec.unmarshalInputConsolidateInput),
 			graphql.NewInputUnmarshaler("DecideApprovalInput", ec.unmarshalInputDecideApprovalInput),
+			graphql.NewInputUnmarshaler("DeclassifyInput", ec.unmarshalInputDeclassifyInput),
+			graphql.NewInputUnmarshaler("ForgetInput", ec.unmarshalInputForgetInput),
 			graphql.NewInputUnmarshaler("KillInput", ec.unmarshalInputKillInput),
 			graphql.NewInputUnmarshaler("LiftKillInput", ec.unmarshalInputLiftKillInput),
+			graphql.NewInputUnmarshaler("MemoryDraft", ec.unmarshalInputMemoryDraft),
+			graphql.NewInputUnmarshaler("MemoryFilter", ec.unmarshalInputMemoryFilter),
+			graphql.NewInputUnmarshaler("MemoryMark", ec.unmarshalInputMemoryMark),
+			graphql.NewInputUnmarshaler("MemorySourceInput", ec.unmarshalInputMemorySourceInput),
+			graphql.NewInputUnmarshaler("PromoteInput", ec.unmarshalInputPromoteInput),
 			graphql.NewInputUnmarshaler("PublishAgentInput", ec.unmarshalInputPublishAgentInput),
+			graphql.NewInputUnmarshaler("RememberDocumentInput", ec.unmarshalInputRememberDocumentInput),
+			graphql.NewInputUnmarshaler("RememberInput", ec.unmarshalInputRememberInput),
 			graphql.NewInputUnmarshaler("ResolveUncertainInput", ec.unmarshalInputResolveUncertainInput),
 			graphql.NewInputUnmarshaler("ResumeRunInput", ec.unmarshalInputResumeRunInput),
 			graphql.NewInputUnmarshaler("RunFilter", ec.unmarshalInputRunFilter),
@@ -135,6 +157,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("StartConversationInput", ec.unmarshalInputStartConversationInput),
 			graphql.NewInputUnmarshaler("StartRunInput", ec.unmarshalInputStartRunInput),
 			graphql.NewInputUnmarshaler("SteerRunInput", ec.unmarshalInputSteerRunInput),
+			graphql.NewInputUnmarshaler("SupersedeInput", ec.unmarshalInputSupersedeInput),
 		)
 	}
 	first := true
@@ -278,7 +301,7 @@ type Query {
   viewer: Viewer!
   "One thing by its global id."
   node(
-    "Global id of a run, agent or conversation."
+    "Global id of a run, agent, conversation or memory item."
     id: ID!
   ): Node
   "Several things by their global ids, in the same order; null where there is none."
@@ -339,6 +362,46 @@ type Query {
     "Global id of the run."
     run: ID!
   ): Audit
+  "What is remembered that fits a question best, of what the viewer may see; nothing else moves the answer."
+  recall(
+    "The question, in words; 8 KiB at most."
+    query: String!
+    "Only in these spaces; all that the viewer may read when absent. Conversations are looked through only when named here."
+    spaces: [String!]
+    "Only of these kinds; all when absent."
+    kinds: [MemoryKind!]
+    "How many, 100 at most."
+    first: Int! = 10
+    "Stop before the hits have more than this many tokens, at four bytes each; no bound when absent."
+    tokens: Int
+    "What was true then; now when absent."
+    asOf: Time
+    "Only what had been learnt by then; everything when absent."
+    knownAt: Time
+    "Also what is archived."
+    archived: Boolean! = false
+  ): Recollection!
+  "One thing that is remembered."
+  memoryItem(
+    "Global id."
+    id: ID!
+  ): MemoryItem
+  "What is remembered that the viewer may see, newest first."
+  memoryItems(
+    "Which items; all outside of conversations when absent."
+    filter: MemoryFilter
+    "How many, 100 at most."
+    first: Int! = 20
+    "Cursor to go on after."
+    after: Cursor
+  ): MemoryConnection!
+  "Where the viewer may read or write, sorted. Conversations that the viewer takes part in are spaces besides: ` + "`" + `conversation:` + "`" + ` and their journal id."
+  memorySpaces: [MemorySpace!]!
+  "The receipt of something that the viewer had forgotten."
+  forgetReceipt(
+    "Global id."
+    id: ID!
+  ): ForgetReceipt
 }
 
 "Who the bearer token stands for, as the organisation's directory knows them now."
@@ -1428,6 +1491,198 @@ type AuditRecord {
   event: Json!
 }
 
+"What sort of thing is remembered."
+enum MemoryKind {
+  "Something that is so."
+  FACT
+  "How somebody wants something."
+  PREFERENCE
+  "Something that happened."
+  EPISODE
+  "A part of a document."
+  PASSAGE
+  "How something is done."
+  PROCEDURE
+  "What somebody concluded."
+  FINDING
+}
+
+"Where something that is remembered came from."
+enum MemorySourceKind {
+  "A person said it."
+  PERSON
+  "A run wrote it."
+  RUN
+  "It is a part of a document."
+  DOCUMENT
+  "It was made of several other items."
+  CONSOLIDATION
+  "It was brought in from elsewhere."
+  IMPORT
+}
+
+"Something remembered, as the viewer may see it."
+type MemoryItem implements Node {
+  "Global id."
+  id: ID!
+  "Changes exactly when something changes that the viewer sees."
+  etag: String!
+  "Where it is remembered: ` + "`" + `organisation` + "`" + `, or a kind and a name, for example ` + "`" + `person:anna` + "`" + `."
+  space: String!
+  "What sort of thing it is."
+  kind: MemoryKind!
+  "What it is about: who or what, and which of its properties; null for none. Items that take each other's place share it."
+  subject: String
+  "The headings above the text, joined by ` + "`" + ` › ` + "`" + `; null for none. ` + "`" + `[redacted]` + "`" + ` stands in place of each part that the viewer may not see."
+  heading: String
+  "The text; ` + "`" + `[redacted]` + "`" + ` stands in place of each part that the viewer may not see, and is the same whatever it stands for."
+  text: String!
+  "Heading and text for display, each on lines of its own: control, direction and invisible characters are written as ` + "`" + `\\u{...}` + "`" + `."
+  display: String!
+  "What the marks ` + "`" + `[redacted]` + "`" + ` of heading and text stand for, in order; a text may say the same of itself without an entry here."
+  withheld: [WithheldPart!]!
+  "The labels of what is shown."
+  labels: [String!]!
+  "How far what is shown may be trusted."
+  integrity: Integrity!
+  "Where it came from."
+  source: MemorySource!
+  "When it began to be true."
+  validFrom: Time!
+  "When it ceased to be true; null while it is."
+  validTo: Time
+  "When it was learnt."
+  recordedAt: Time!
+  "When it is erased; null for never."
+  expiresAt: Time
+  "Whether it is recalled only when asked for."
+  archived: Boolean!
+  "Global ids of the items whose place it took, as far as the viewer sees them."
+  supersedes: [ID!]!
+  "Global ids of the items that it was made of, as far as the viewer sees them."
+  derivedFrom: [ID!]!
+}
+
+"A part of a text that is not shown."
+type WithheldPart {
+  "Where its mark begins, in bytes of the UTF-8 of the heading and the text after it, with nothing between."
+  offset: Int!
+  "Why, where the viewer may be told all of it; else empty."
+  labels: [String!]!
+}
+
+"Where something that is remembered came from."
+type MemorySource {
+  "What kind of source."
+  kind: MemorySourceKind!
+  "What it is a part of, for example a document's name; null for none."
+  ref: String
+  "Its place there, from 1; null for none."
+  position: Int
+  "Where it begins there, in bytes of the document's normal form."
+  offset: Int!
+  "How long it is there, in bytes."
+  length: Int!
+  "Who wrote it."
+  by: Actor!
+  "Global id of the run that wrote it; null for none. The viewer may not be able to see the run."
+  run: ID
+  "The model that wrote it; null for none."
+  model: String
+}
+
+"A page of what is remembered. It has no count: what the viewer may not see would be in it or missing."
+type MemoryConnection {
+  "The items with their cursors."
+  edges: [MemoryEdge!]!
+  "Where the page lies."
+  pageInfo: PageInfo!
+}
+
+"An item in a list."
+type MemoryEdge {
+  "Its position."
+  cursor: Cursor!
+  "The item."
+  node: MemoryItem!
+}
+
+"Which items to list; every part that is given must match."
+input MemoryFilter {
+  "In one of these spaces. Conversations are looked through only when named here."
+  spaces: [String!]
+  "Of one of these kinds."
+  kinds: [MemoryKind!]
+  "About exactly this."
+  subject: String
+  "From exactly this source, for example a document's name."
+  ref: String
+  "Written by this principal."
+  principal: String
+  "Also what is archived."
+  archived: Boolean! = false
+}
+
+"The answer to a question."
+type Recollection {
+  "What was found, best first."
+  hits: [RecallHit!]!
+  "The labels of all hits together."
+  labels: [String!]!
+  "How far all hits together may be trusted."
+  integrity: Integrity!
+  "Which parts could not be asked, for example ` + "`" + `DENSE` + "`" + `; empty when the answer is whole."
+  degraded: [String!]!
+}
+
+"One thing found."
+type RecallHit {
+  "The item."
+  item: MemoryItem!
+  "How well it fits, by what this viewer sees alone; to be compared within one answer."
+  score: Float!
+  "Where it stands, for people: what it is a part of, the heading there, the bytes, and who wrote it when."
+  citation: String!
+}
+
+"A place where things are remembered."
+type MemorySpace {
+  "Its name: ` + "`" + `organisation` + "`" + `, or a kind and a name, for example ` + "`" + `department:finance` + "`" + `."
+  name: String!
+  "Whether the viewer may read there."
+  readable: Boolean!
+  "Whether the viewer may write there."
+  writable: Boolean!
+}
+
+"What proves a forgetting. It holds ids, counts and digests, and no text."
+type ForgetReceipt {
+  "Global id."
+  id: ID!
+  "Who had it forgotten."
+  by: Actor!
+  "When."
+  at: Time!
+  "Global ids of what is gone: what was named, and all that was made of it."
+  items: [ID!]!
+  "What was taken out, by store, sorted by name."
+  stores: [ForgetStore!]!
+  "Global ids of the runs that had recalled some of it, as far as the viewer sees them."
+  runs: [ID!]!
+  "When every path was asked again and gave nothing; null when that was not done yet."
+  verifiedAt: Time
+  "Digest over the receipt without ` + "`" + `verifiedAt` + "`" + `."
+  digest: String!
+}
+
+"What was taken out of one store."
+type ForgetStore {
+  "The store, for example ` + "`" + `segments` + "`" + `."
+  name: String!
+  "How many rows, points or texts."
+  count: Int!
+}
+
 "A page of a run's events."
 type RunEventConnection {
   "The events with their cursors."
@@ -1562,6 +1817,41 @@ type Mutation {
     "What goes on."
     input: LiftKillInput!
   ): KillPayload!
+  "Remembers something, or says that the viewer sees the same already."
+  remember(
+    "What to remember."
+    input: RememberInput!
+  ): MemoryPayload!
+  "Remembers a document, passage by passage: what is there already stays, what changed takes the place of what was, and what the viewer had remembered of it before and it no longer has is forgotten."
+  rememberDocument(
+    "The document."
+    input: RememberDocumentInput!
+  ): DocumentPayload!
+  "Remembers what takes an item's place, for all who see both."
+  supersede(
+    "What takes the place of what."
+    input: SupersedeInput!
+  ): MemoryPayload!
+  "Keeps one text in place of several, for those who see all of them."
+  consolidate(
+    "The text and what it is made of."
+    input: ConsolidateInput!
+  ): MemoryPayload!
+  "Erases items with everything made of them, everywhere, and gives a receipt."
+  forget(
+    "What to forget."
+    input: ForgetInput!
+  ): ForgetPayload!
+  "Lets an untrusted item be trusted, on the viewer's word."
+  promote(
+    "Which item, and why."
+    input: PromoteInput!
+  ): MemoryPayload!
+  "Takes labels from an item; the viewer must own each."
+  declassify(
+    "Which labels of which item, and why."
+    input: DeclassifyInput!
+  ): MemoryPayload!
 }
 
 "A conversation to begin."
@@ -1875,6 +2165,224 @@ type KillPayload {
   "Why it was not accepted."
   userErrors: [UserError!]!
   "From the input."
+  clientMutationId: String
+}
+
+"What somebody wants remembered."
+input MemoryDraft {
+  "Where; the viewer's own space when absent."
+  space: String
+  "What sort of thing it is."
+  kind: MemoryKind! = FACT
+  "What it is about: who or what, and which of its properties; 512 bytes at most."
+  subject: String
+  "The headings above the text, joined by ` + "`" + ` › ` + "`" + `; 2 KiB at most."
+  heading: String
+  "The text, 64 KiB at most."
+  text: String!
+  "Why all of it is confidential; detectors add to these."
+  labels: [String!]
+  "Parts of the text with labels of their own."
+  marks: [MemoryMark!]
+  "How far the viewer vouches for it; it may count for less."
+  integrity: Integrity! = UNTRUSTED
+  "Where it came from; the viewer's own word when absent."
+  source: MemorySourceInput
+  "When it began to be true; now when absent."
+  validFrom: Time
+  "When it ceased, or will cease, to be true; open when absent."
+  validTo: Time
+  "When to erase it; never when absent."
+  expiresAt: Time
+  "Global ids of the items that it was made of, 100 at most."
+  derivedFrom: [ID!]
+}
+
+"A part of a text with labels of its own."
+input MemoryMark {
+  "Where it begins, in bytes of the text's UTF-8."
+  start: Int!
+  "Where it ends, in bytes of the text's UTF-8."
+  end: Int!
+  "Why it is confidential."
+  labels: [String!]!
+  "What stands there: when it is something else, nothing is remembered. Not checked when absent."
+  quote: String
+}
+
+"Where something that is to be remembered came from."
+input MemorySourceInput {
+  "What kind of source: PERSON, DOCUMENT or IMPORT."
+  kind: MemorySourceKind! = PERSON
+  "What it is a part of, for example a document's name; 512 bytes at most."
+  ref: String
+  "Its place there, from 1."
+  position: Int
+  "Where it begins there, in bytes."
+  offset: Int
+  "How long it is there, in bytes."
+  length: Int
+}
+
+"Something to remember."
+input RememberInput {
+  "What to remember."
+  draft: MemoryDraft!
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"Something that takes an item's place."
+input SupersedeInput {
+  "Global id of the item whose place it takes."
+  id: ID!
+  "What takes its place."
+  draft: MemoryDraft!
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"Several items in one text."
+input ConsolidateInput {
+  "Global ids of what it is made of, 2 to 100."
+  sources: [ID!]!
+  "The text that stands for them."
+  draft: MemoryDraft!
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"An item that was remembered or changed."
+type MemoryPayload {
+  "The item as the viewer sees it, without its text where the viewer may not read it; null when it was not accepted."
+  item: MemoryItem
+  "Whether the same was there already, where the viewer sees it."
+  known: Boolean!
+  "Whether it was accepted now; null when it was not accepted."
+  outcome: MutationOutcome
+  "Why it was not accepted."
+  userErrors: [UserError!]!
+  "From the input."
+  clientMutationId: String
+}
+
+"A document to remember. Exactly one of text and content is given."
+input RememberDocumentInput {
+  "Its name with its ending, for example ` + "`" + `handbook/travel.md` + "`" + `: its passages bear it as their ref. 512 bytes at most."
+  name: String!
+  "The document as text. A request is bounded as a whole."
+  text: String
+  "The document as base64, for what is no text. A request is bounded as a whole."
+  content: String
+  "Where; when absent, what the document or the organisation's rules for its folder say, then the viewer's own space."
+  space: String
+  "What sort of thing its passages are."
+  kind: MemoryKind! = PASSAGE
+  "What it is about."
+  subject: String
+  "Why all of it is confidential; the document, its folder and detectors add to these."
+  labels: [String!]
+  "How far the viewer vouches for it; it may count for less."
+  integrity: Integrity! = UNTRUSTED
+  "When to erase it; never when absent."
+  expiresAt: Time
+  "Made by the client: a repeat goes on where the first broke off."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"A document that was remembered."
+type DocumentPayload {
+  "What became of it; null when it was not accepted."
+  document: MemoryDocument
+  "Whether it was accepted now; null when it was not accepted."
+  outcome: MutationOutcome
+  "Why it was not accepted. Passages that were remembered before the one that was not stay; send it again when that is mended."
+  userErrors: [UserError!]!
+  "From the input."
+  clientMutationId: String
+}
+
+"What became of a document."
+type MemoryDocument {
+  "Its name: ` + "`" + `memoryItems(filter: {ref: …})` + "`" + ` lists its passages."
+  ref: String!
+  "Its title; null for none."
+  title: String
+  "Where it is remembered."
+  space: String!
+  "Passages that it has."
+  passages: Int!
+  "Passages that are new."
+  added: Int!
+  "Passages that were there already."
+  known: Int!
+  "Passages that took the place of what was."
+  changed: Int!
+  "Passages that it no longer has and that were forgotten."
+  gone: Int!
+  "The receipt of what was forgotten; null where nothing was."
+  receipt: ForgetReceipt
+}
+
+"What to forget. Exactly one of the four is given."
+input ForgetInput {
+  "Global ids of items, 100 at most."
+  items: [ID!]
+  "Everything from this source, for example a document's name."
+  ref: String
+  "Everything about this."
+  subject: String
+  "Everything in this space."
+  space: String
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"Something that was forgotten."
+type ForgetPayload {
+  "The proof; null when it was not accepted."
+  receipt: ForgetReceipt
+  "Whether it was accepted now; null when it was not accepted."
+  outcome: MutationOutcome
+  "Why it was not accepted."
+  userErrors: [UserError!]!
+  "From the input."
+  clientMutationId: String
+}
+
+"An untrusted item to be trusted."
+input PromoteInput {
+  "Global id of the item."
+  id: ID!
+  "Why."
+  reason: String!
+  "Made by the client. A repeat changes nothing more."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"Labels to be taken from an item."
+input DeclassifyInput {
+  "Global id of the item."
+  id: ID!
+  "The labels."
+  labels: [String!]!
+  "Why."
+  reason: String!
+  "Made by the client. A repeat changes nothing more."
+  commandId: String
+  "Echoed."
   clientMutationId: String
 }
 
@@ -2246,6 +2754,20 @@ func (ec *executionContext) childFields_Decision(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type Decision", field.Name)
 }
 
+func (ec *executionContext) childFields_DocumentPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "document":
+		return ec.fieldContext_DocumentPayload_document(ctx, field)
+	case "outcome":
+		return ec.fieldContext_DocumentPayload_outcome(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_DocumentPayload_userErrors(ctx, field)
+	case "clientMutationId":
+		return ec.fieldContext_DocumentPayload_clientMutationId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DocumentPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_End(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "status":
@@ -2346,6 +2868,52 @@ func (ec *executionContext) childFields_Finding(ctx context.Context, field graph
 	return nil, fmt.Errorf("no field named %q was found under type Finding", field.Name)
 }
 
+func (ec *executionContext) childFields_ForgetPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "receipt":
+		return ec.fieldContext_ForgetPayload_receipt(ctx, field)
+	case "outcome":
+		return ec.fieldContext_ForgetPayload_outcome(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_ForgetPayload_userErrors(ctx, field)
+	case "clientMutationId":
+		return ec.fieldContext_ForgetPayload_clientMutationId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ForgetPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ForgetReceipt(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_ForgetReceipt_id(ctx, field)
+	case "by":
+		return ec.fieldContext_ForgetReceipt_by(ctx, field)
+	case "at":
+		return ec.fieldContext_ForgetReceipt_at(ctx, field)
+	case "items":
+		return ec.fieldContext_ForgetReceipt_items(ctx, field)
+	case "stores":
+		return ec.fieldContext_ForgetReceipt_stores(ctx, field)
+	case "runs":
+		return ec.fieldContext_ForgetReceipt_runs(ctx, field)
+	case "verifiedAt":
+		return ec.fieldContext_ForgetReceipt_verifiedAt(ctx, field)
+	case "digest":
+		return ec.fieldContext_ForgetReceipt_digest(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ForgetReceipt", field.Name)
+}
+
+func (ec *executionContext) childFields_ForgetStore(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_ForgetStore_name(ctx, field)
+	case "count":
+		return ec.fieldContext_ForgetStore_count(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ForgetStore", field.Name)
+}
+
 func (ec *executionContext) childFields_InboxItem(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -2426,6 +2994,144 @@ func (ec *executionContext) childFields_LimitPause(ctx context.Context, field gr
 	return nil, fmt.Errorf("no field named %q was found under type LimitPause", field.Name)
 }
 
+func (ec *executionContext) childFields_MemoryConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_MemoryConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_MemoryConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MemoryConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_MemoryDocument(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "ref":
+		return ec.fieldContext_MemoryDocument_ref(ctx, field)
+	case "title":
+		return ec.fieldContext_MemoryDocument_title(ctx, field)
+	case "space":
+		return ec.fieldContext_MemoryDocument_space(ctx, field)
+	case "passages":
+		return ec.fieldContext_MemoryDocument_passages(ctx, field)
+	case "added":
+		return ec.fieldContext_MemoryDocument_added(ctx, field)
+	case "known":
+		return ec.fieldContext_MemoryDocument_known(ctx, field)
+	case "changed":
+		return ec.fieldContext_MemoryDocument_changed(ctx, field)
+	case "gone":
+		return ec.fieldContext_MemoryDocument_gone(ctx, field)
+	case "receipt":
+		return ec.fieldContext_MemoryDocument_receipt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MemoryDocument", field.Name)
+}
+
+func (ec *executionContext) childFields_MemoryEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_MemoryEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_MemoryEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MemoryEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_MemoryItem(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_MemoryItem_id(ctx, field)
+	case "etag":
+		return ec.fieldContext_MemoryItem_etag(ctx, field)
+	case "space":
+		return ec.fieldContext_MemoryItem_space(ctx, field)
+	case "kind":
+		return ec.fieldContext_MemoryItem_kind(ctx, field)
+	case "subject":
+		return ec.fieldContext_MemoryItem_subject(ctx, field)
+	case "heading":
+		return ec.fieldContext_MemoryItem_heading(ctx, field)
+	case "text":
+		return ec.fieldContext_MemoryItem_text(ctx, field)
+	case "display":
+		return ec.fieldContext_MemoryItem_display(ctx, field)
+	case "withheld":
+		return ec.fieldContext_MemoryItem_withheld(ctx, field)
+	case "labels":
+		return ec.fieldContext_MemoryItem_labels(ctx, field)
+	case "integrity":
+		return ec.fieldContext_MemoryItem_integrity(ctx, field)
+	case "source":
+		return ec.fieldContext_MemoryItem_source(ctx, field)
+	case "validFrom":
+		return ec.fieldContext_MemoryItem_validFrom(ctx, field)
+	case "validTo":
+		return ec.fieldContext_MemoryItem_validTo(ctx, field)
+	case "recordedAt":
+		return ec.fieldContext_MemoryItem_recordedAt(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_MemoryItem_expiresAt(ctx, field)
+	case "archived":
+		return ec.fieldContext_MemoryItem_archived(ctx, field)
+	case "supersedes":
+		return ec.fieldContext_MemoryItem_supersedes(ctx, field)
+	case "derivedFrom":
+		return ec.fieldContext_MemoryItem_derivedFrom(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MemoryItem", field.Name)
+}
+
+func (ec *executionContext) childFields_MemoryPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "item":
+		return ec.fieldContext_MemoryPayload_item(ctx, field)
+	case "known":
+		return ec.fieldContext_MemoryPayload_known(ctx, field)
+	case "outcome":
+		return ec.fieldContext_MemoryPayload_outcome(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_MemoryPayload_userErrors(ctx, field)
+	case "clientMutationId":
+		return ec.fieldContext_MemoryPayload_clientMutationId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MemoryPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_MemorySource(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_MemorySource_kind(ctx, field)
+	case "ref":
+		return ec.fieldContext_MemorySource_ref(ctx, field)
+	case "position":
+		return ec.fieldContext_MemorySource_position(ctx, field)
+	case "offset":
+		return ec.fieldContext_MemorySource_offset(ctx, field)
+	case "length":
+		return ec.fieldContext_MemorySource_length(ctx, field)
+	case "by":
+		return ec.fieldContext_MemorySource_by(ctx, field)
+	case "run":
+		return ec.fieldContext_MemorySource_run(ctx, field)
+	case "model":
+		return ec.fieldContext_MemorySource_model(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MemorySource", field.Name)
+}
+
+func (ec *executionContext) childFields_MemorySpace(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_MemorySpace_name(ctx, field)
+	case "readable":
+		return ec.fieldContext_MemorySpace_readable(ctx, field)
+	case "writable":
+		return ec.fieldContext_MemorySpace_writable(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MemorySpace", field.Name)
+}
+
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "hasNextPage":
@@ -2480,6 +3186,32 @@ func (ec *executionContext) childFields_Reason(ctx context.Context, field graphq
 		return ec.fieldContext_Reason_text(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Reason", field.Name)
+}
+
+func (ec *executionContext) childFields_RecallHit(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "item":
+		return ec.fieldContext_RecallHit_item(ctx, field)
+	case "score":
+		return ec.fieldContext_RecallHit_score(ctx, field)
+	case "citation":
+		return ec.fieldContext_RecallHit_citation(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RecallHit", field.Name)
+}
+
+func (ec *executionContext) childFields_Recollection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "hits":
+		return ec.fieldContext_Recollection_hits(ctx, field)
+	case "labels":
+		return ec.fieldContext_Recollection_labels(ctx, field)
+	case "integrity":
+		return ec.fieldContext_Recollection_integrity(ctx, field)
+	case "degraded":
+		return ec.fieldContext_Recollection_degraded(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Recollection", field.Name)
 }
 
 func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2896,6 +3628,16 @@ func (ec *executionContext) childFields_Withheld(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type Withheld", field.Name)
 }
 
+func (ec *executionContext) childFields_WithheldPart(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "offset":
+		return ec.fieldContext_WithheldPart_offset(ctx, field)
+	case "labels":
+		return ec.fieldContext_WithheldPart_labels(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WithheldPart", field.Name)
+}
+
 func (ec *executionContext) childFields___Directive(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
@@ -3084,12 +3826,54 @@ func (ec *executionContext) field_Mutation_cancelRun_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_consolidate_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ConsolidateInput, error) {
+			return ec.unmarshalNConsolidateInput2gantryᚗdevᚋgraphᚋgeneratedᚐConsolidateInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_decideApproval_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (DecideApprovalInput, error) {
 			return ec.unmarshalNDecideApprovalInput2gantryᚗdevᚋgraphᚋgeneratedᚐDecideApprovalInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_declassify_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (DeclassifyInput, error) {
+			return ec.unmarshalNDeclassifyInput2gantryᚗdevᚋgraphᚋgeneratedᚐDeclassifyInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_forget_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ForgetInput, error) {
+			return ec.unmarshalNForgetInput2gantryᚗdevᚋgraphᚋgeneratedᚐForgetInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3126,12 +3910,54 @@ func (ec *executionContext) field_Mutation_liftKill_args(ctx context.Context, ra
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_promote_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (PromoteInput, error) {
+			return ec.unmarshalNPromoteInput2gantryᚗdevᚋgraphᚋgeneratedᚐPromoteInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_publishAgent_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (PublishAgentInput, error) {
 			return ec.unmarshalNPublishAgentInput2gantryᚗdevᚋgraphᚋgeneratedᚐPublishAgentInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_rememberDocument_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (RememberDocumentInput, error) {
+			return ec.unmarshalNRememberDocumentInput2gantryᚗdevᚋgraphᚋgeneratedᚐRememberDocumentInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_remember_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (RememberInput, error) {
+			return ec.unmarshalNRememberInput2gantryᚗdevᚋgraphᚋgeneratedᚐRememberInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3252,6 +4078,20 @@ func (ec *executionContext) field_Mutation_steerRun_args(ctx context.Context, ra
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_supersede_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (SupersedeInput, error) {
+			return ec.unmarshalNSupersedeInput2gantryᚗdevᚋgraphᚋgeneratedᚐSupersedeInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3330,6 +4170,64 @@ func (ec *executionContext) field_Query_conversations_args(ctx context.Context, 
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_forgetReceipt_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_memoryItem_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_memoryItems_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*MemoryFilter, error) {
+			return ec.unmarshalOMemoryFilter2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOCursor2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_node_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3355,6 +4253,76 @@ func (ec *executionContext) field_Query_nodes_args(ctx context.Context, rawArgs 
 		return nil, err
 	}
 	args["ids"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_recall_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "query",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["query"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "spaces",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["spaces"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "kinds",
+		func(ctx context.Context, v any) ([]MemoryKind, error) {
+			return ec.unmarshalOMemoryKind2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐMemoryKindᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["kinds"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "tokens",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tokens"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "asOf",
+		func(ctx context.Context, v any) (*time.Time, error) {
+			return ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["asOf"] = arg5
+	arg6, err := graphql.ProcessArgField(ctx, rawArgs, "knownAt",
+		func(ctx context.Context, v any) (*time.Time, error) {
+			return ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["knownAt"] = arg6
+	arg7, err := graphql.ProcessArgField(ctx, rawArgs, "archived",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["archived"] = arg7
 	return args, nil
 }
 
@@ -6611,6 +7579,116 @@ func (ec *executionContext) fieldContext_Decision_reason(_ context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _DocumentPayload_document(ctx context.Context, field graphql.CollectedField, obj *DocumentPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DocumentPayload_document(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Document, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MemoryDocument) graphql.Marshaler {
+			return ec.marshalOMemoryDocument2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryDocument(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DocumentPayload_document(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DocumentPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryDocument(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DocumentPayload_outcome(ctx context.Context, field graphql.CollectedField, obj *DocumentPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DocumentPayload_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MutationOutcome) graphql.Marshaler {
+			return ec.marshalOMutationOutcome2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMutationOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DocumentPayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DocumentPayload", field, false, false, "MutationOutcome")
+}
+
+func (ec *executionContext) _DocumentPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *DocumentPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DocumentPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DocumentPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DocumentPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DocumentPayload_clientMutationId(ctx context.Context, field graphql.CollectedField, obj *DocumentPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DocumentPayload_clientMutationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClientMutationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DocumentPayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DocumentPayload", field, false, false, "String")
+}
+
 func (ec *executionContext) _End_status(ctx context.Context, field graphql.CollectedField, obj *End) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7431,6 +8509,364 @@ func (ec *executionContext) fieldContext_Finding_evidence(_ context.Context, fie
 	return fc, nil
 }
 
+func (ec *executionContext) _ForgetPayload_receipt(ctx context.Context, field graphql.CollectedField, obj *ForgetPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetPayload_receipt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Receipt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ForgetReceipt) graphql.Marshaler {
+			return ec.marshalOForgetReceipt2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐForgetReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetPayload_receipt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ForgetPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ForgetReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ForgetPayload_outcome(ctx context.Context, field graphql.CollectedField, obj *ForgetPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetPayload_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MutationOutcome) graphql.Marshaler {
+			return ec.marshalOMutationOutcome2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMutationOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetPayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForgetPayload", field, false, false, "MutationOutcome")
+}
+
+func (ec *executionContext) _ForgetPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *ForgetPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ForgetPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ForgetPayload_clientMutationId(ctx context.Context, field graphql.CollectedField, obj *ForgetPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetPayload_clientMutationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClientMutationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetPayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForgetPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _ForgetReceipt_id(ctx context.Context, field graphql.CollectedField, obj *ForgetReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetReceipt_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetReceipt_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForgetReceipt", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ForgetReceipt_by(ctx context.Context, field graphql.CollectedField, obj *ForgetReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetReceipt_by(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.By, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetReceipt_by(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ForgetReceipt",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ForgetReceipt_at(ctx context.Context, field graphql.CollectedField, obj *ForgetReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetReceipt_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetReceipt_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForgetReceipt", field, false, false, "Time")
+}
+
+func (ec *executionContext) _ForgetReceipt_items(ctx context.Context, field graphql.CollectedField, obj *ForgetReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetReceipt_items(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Items, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNID2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetReceipt_items(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForgetReceipt", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ForgetReceipt_stores(ctx context.Context, field graphql.CollectedField, obj *ForgetReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetReceipt_stores(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Stores, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ForgetStore) graphql.Marshaler {
+			return ec.marshalNForgetStore2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐForgetStoreᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetReceipt_stores(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ForgetReceipt",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ForgetStore(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ForgetReceipt_runs(ctx context.Context, field graphql.CollectedField, obj *ForgetReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetReceipt_runs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Runs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNID2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetReceipt_runs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForgetReceipt", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ForgetReceipt_verifiedAt(ctx context.Context, field graphql.CollectedField, obj *ForgetReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetReceipt_verifiedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.VerifiedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetReceipt_verifiedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForgetReceipt", field, false, false, "Time")
+}
+
+func (ec *executionContext) _ForgetReceipt_digest(ctx context.Context, field graphql.CollectedField, obj *ForgetReceipt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetReceipt_digest(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Digest, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetReceipt_digest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForgetReceipt", field, false, false, "String")
+}
+
+func (ec *executionContext) _ForgetStore_name(ctx context.Context, field graphql.CollectedField, obj *ForgetStore) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetStore_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetStore_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForgetStore", field, false, false, "String")
+}
+
+func (ec *executionContext) _ForgetStore_count(ctx context.Context, field graphql.CollectedField, obj *ForgetStore) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ForgetStore_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ForgetStore_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ForgetStore", field, false, false, "Int")
+}
+
 func (ec *executionContext) _InboxItem_id(ctx context.Context, field graphql.CollectedField, obj *InboxItem) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8096,6 +9532,1191 @@ func (ec *executionContext) fieldContext_LimitPause_approvers(_ context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _MemoryConnection_edges(ctx context.Context, field graphql.CollectedField, obj *MemoryConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*MemoryEdge) graphql.Marshaler {
+			return ec.marshalNMemoryEdge2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MemoryConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MemoryConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *MemoryConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MemoryConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MemoryDocument_ref(ctx context.Context, field graphql.CollectedField, obj *MemoryDocument) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryDocument_ref(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ref, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryDocument_ref(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryDocument", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemoryDocument_title(ctx context.Context, field graphql.CollectedField, obj *MemoryDocument) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryDocument_title(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Title, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryDocument_title(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryDocument", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemoryDocument_space(ctx context.Context, field graphql.CollectedField, obj *MemoryDocument) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryDocument_space(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Space, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryDocument_space(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryDocument", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemoryDocument_passages(ctx context.Context, field graphql.CollectedField, obj *MemoryDocument) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryDocument_passages(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Passages, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryDocument_passages(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryDocument", field, false, false, "Int")
+}
+
+func (ec *executionContext) _MemoryDocument_added(ctx context.Context, field graphql.CollectedField, obj *MemoryDocument) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryDocument_added(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Added, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryDocument_added(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryDocument", field, false, false, "Int")
+}
+
+func (ec *executionContext) _MemoryDocument_known(ctx context.Context, field graphql.CollectedField, obj *MemoryDocument) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryDocument_known(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Known, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryDocument_known(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryDocument", field, false, false, "Int")
+}
+
+func (ec *executionContext) _MemoryDocument_changed(ctx context.Context, field graphql.CollectedField, obj *MemoryDocument) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryDocument_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryDocument_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryDocument", field, false, false, "Int")
+}
+
+func (ec *executionContext) _MemoryDocument_gone(ctx context.Context, field graphql.CollectedField, obj *MemoryDocument) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryDocument_gone(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Gone, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryDocument_gone(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryDocument", field, false, false, "Int")
+}
+
+func (ec *executionContext) _MemoryDocument_receipt(ctx context.Context, field graphql.CollectedField, obj *MemoryDocument) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryDocument_receipt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Receipt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ForgetReceipt) graphql.Marshaler {
+			return ec.marshalOForgetReceipt2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐForgetReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryDocument_receipt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MemoryDocument",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ForgetReceipt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MemoryEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *MemoryEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryEdge", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _MemoryEdge_node(ctx context.Context, field graphql.CollectedField, obj *MemoryEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MemoryItem) graphql.Marshaler {
+			return ec.marshalNMemoryItem2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryItem(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MemoryEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryItem(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MemoryItem_id(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "ID")
+}
+
+func (ec *executionContext) _MemoryItem_etag(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_etag(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Etag, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_etag(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemoryItem_space(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_space(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Space, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_space(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemoryItem_kind(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v MemoryKind) graphql.Marshaler {
+			return ec.marshalNMemoryKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemoryKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "MemoryKind")
+}
+
+func (ec *executionContext) _MemoryItem_subject(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_subject(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Subject, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_subject(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemoryItem_heading(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_heading(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Heading, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_heading(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemoryItem_text(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_text(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Text, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_text(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemoryItem_display(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_display(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Display, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_display(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemoryItem_withheld(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_withheld(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Withheld, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*WithheldPart) graphql.Marshaler {
+			return ec.marshalNWithheldPart2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐWithheldPartᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_withheld(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MemoryItem",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WithheldPart(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MemoryItem_labels(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_labels(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Labels, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_labels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemoryItem_integrity(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_integrity(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Integrity, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v Integrity) graphql.Marshaler {
+			return ec.marshalNIntegrity2gantryᚗdevᚋgraphᚋgeneratedᚐIntegrity(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_integrity(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "Integrity")
+}
+
+func (ec *executionContext) _MemoryItem_source(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_source(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Source, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MemorySource) graphql.Marshaler {
+			return ec.marshalNMemorySource2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemorySource(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_source(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MemoryItem",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemorySource(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MemoryItem_validFrom(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_validFrom(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ValidFrom, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_validFrom(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "Time")
+}
+
+func (ec *executionContext) _MemoryItem_validTo(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_validTo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ValidTo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_validTo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "Time")
+}
+
+func (ec *executionContext) _MemoryItem_recordedAt(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_recordedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RecordedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_recordedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "Time")
+}
+
+func (ec *executionContext) _MemoryItem_expiresAt(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "Time")
+}
+
+func (ec *executionContext) _MemoryItem_archived(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_archived(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Archived, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_archived(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _MemoryItem_supersedes(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_supersedes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Supersedes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNID2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_supersedes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "ID")
+}
+
+func (ec *executionContext) _MemoryItem_derivedFrom(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_derivedFrom(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DerivedFrom, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNID2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_derivedFrom(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "ID")
+}
+
+func (ec *executionContext) _MemoryPayload_item(ctx context.Context, field graphql.CollectedField, obj *MemoryPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryPayload_item(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Item, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MemoryItem) graphql.Marshaler {
+			return ec.marshalOMemoryItem2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryItem(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryPayload_item(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MemoryPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryItem(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MemoryPayload_known(ctx context.Context, field graphql.CollectedField, obj *MemoryPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryPayload_known(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Known, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryPayload_known(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryPayload", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _MemoryPayload_outcome(ctx context.Context, field graphql.CollectedField, obj *MemoryPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryPayload_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MutationOutcome) graphql.Marshaler {
+			return ec.marshalOMutationOutcome2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMutationOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryPayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryPayload", field, false, false, "MutationOutcome")
+}
+
+func (ec *executionContext) _MemoryPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *MemoryPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MemoryPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MemoryPayload_clientMutationId(ctx context.Context, field graphql.CollectedField, obj *MemoryPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryPayload_clientMutationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClientMutationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryPayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemorySource_kind(ctx context.Context, field graphql.CollectedField, obj *MemorySource) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemorySource_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v MemorySourceKind) graphql.Marshaler {
+			return ec.marshalNMemorySourceKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemorySourceKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemorySource_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemorySource", field, false, false, "MemorySourceKind")
+}
+
+func (ec *executionContext) _MemorySource_ref(ctx context.Context, field graphql.CollectedField, obj *MemorySource) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemorySource_ref(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ref, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemorySource_ref(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemorySource", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemorySource_position(ctx context.Context, field graphql.CollectedField, obj *MemorySource) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemorySource_position(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Position, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemorySource_position(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemorySource", field, false, false, "Int")
+}
+
+func (ec *executionContext) _MemorySource_offset(ctx context.Context, field graphql.CollectedField, obj *MemorySource) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemorySource_offset(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Offset, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemorySource_offset(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemorySource", field, false, false, "Int")
+}
+
+func (ec *executionContext) _MemorySource_length(ctx context.Context, field graphql.CollectedField, obj *MemorySource) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemorySource_length(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Length, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemorySource_length(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemorySource", field, false, false, "Int")
+}
+
+func (ec *executionContext) _MemorySource_by(ctx context.Context, field graphql.CollectedField, obj *MemorySource) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemorySource_by(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.By, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemorySource_by(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MemorySource",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MemorySource_run(ctx context.Context, field graphql.CollectedField, obj *MemorySource) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemorySource_run(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Run, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemorySource_run(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemorySource", field, false, false, "ID")
+}
+
+func (ec *executionContext) _MemorySource_model(ctx context.Context, field graphql.CollectedField, obj *MemorySource) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemorySource_model(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Model, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemorySource_model(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemorySource", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemorySpace_name(ctx context.Context, field graphql.CollectedField, obj *MemorySpace) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemorySpace_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemorySpace_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemorySpace", field, false, false, "String")
+}
+
+func (ec *executionContext) _MemorySpace_readable(ctx context.Context, field graphql.CollectedField, obj *MemorySpace) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemorySpace_readable(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Readable, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemorySpace_readable(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemorySpace", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _MemorySpace_writable(ctx context.Context, field graphql.CollectedField, obj *MemorySpace) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemorySpace_writable(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Writable, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemorySpace_writable(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemorySpace", field, false, false, "Boolean")
+}
+
 func (ec *executionContext) _Mutation_startConversation(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8706,6 +11327,314 @@ func (ec *executionContext) fieldContext_Mutation_liftKill(ctx context.Context, 
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_liftKill_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_remember(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_remember(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().Remember(ctx, fc.Args["input"].(RememberInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MemoryPayload) graphql.Marshaler {
+			return ec.marshalNMemoryPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_remember(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_remember_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_rememberDocument(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_rememberDocument(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RememberDocument(ctx, fc.Args["input"].(RememberDocumentInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *DocumentPayload) graphql.Marshaler {
+			return ec.marshalNDocumentPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐDocumentPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_rememberDocument(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DocumentPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_rememberDocument_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_supersede(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_supersede(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().Supersede(ctx, fc.Args["input"].(SupersedeInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MemoryPayload) graphql.Marshaler {
+			return ec.marshalNMemoryPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_supersede(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_supersede_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_consolidate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_consolidate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().Consolidate(ctx, fc.Args["input"].(ConsolidateInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MemoryPayload) graphql.Marshaler {
+			return ec.marshalNMemoryPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_consolidate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_consolidate_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_forget(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_forget(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().Forget(ctx, fc.Args["input"].(ForgetInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ForgetPayload) graphql.Marshaler {
+			return ec.marshalNForgetPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐForgetPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_forget(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ForgetPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_forget_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_promote(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_promote(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().Promote(ctx, fc.Args["input"].(PromoteInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MemoryPayload) graphql.Marshaler {
+			return ec.marshalNMemoryPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_promote(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_promote_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_declassify(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_declassify(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().Declassify(ctx, fc.Args["input"].(DeclassifyInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MemoryPayload) graphql.Marshaler {
+			return ec.marshalNMemoryPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_declassify(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_declassify_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -9360,6 +12289,214 @@ func (ec *executionContext) fieldContext_Query_audit(ctx context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_recall(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_recall(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Recall(ctx, fc.Args["query"].(string), fc.Args["spaces"].([]string), fc.Args["kinds"].([]MemoryKind), fc.Args["first"].(int), fc.Args["tokens"].(*int), fc.Args["asOf"].(*time.Time), fc.Args["knownAt"].(*time.Time), fc.Args["archived"].(bool))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Recollection) graphql.Marshaler {
+			return ec.marshalNRecollection2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRecollection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_recall(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Recollection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_recall_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_memoryItem(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_memoryItem(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().MemoryItem(ctx, fc.Args["id"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MemoryItem) graphql.Marshaler {
+			return ec.marshalOMemoryItem2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryItem(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_memoryItem(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryItem(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_memoryItem_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_memoryItems(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_memoryItems(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().MemoryItems(ctx, fc.Args["filter"].(*MemoryFilter), fc.Args["first"].(int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MemoryConnection) graphql.Marshaler {
+			return ec.marshalNMemoryConnection2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_memoryItems(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_memoryItems_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_memorySpaces(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_memorySpaces(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().MemorySpaces(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*MemorySpace) graphql.Marshaler {
+			return ec.marshalNMemorySpace2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemorySpaceᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_memorySpaces(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemorySpace(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_forgetReceipt(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_forgetReceipt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().ForgetReceipt(ctx, fc.Args["id"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ForgetReceipt) graphql.Marshaler {
+			return ec.marshalOForgetReceipt2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐForgetReceipt(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_forgetReceipt(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ForgetReceipt(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_forgetReceipt_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query___type(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9746,6 +12883,185 @@ func (ec *executionContext) _Reason_text(ctx context.Context, field graphql.Coll
 }
 func (ec *executionContext) fieldContext_Reason_text(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Reason", field, false, false, "String")
+}
+
+func (ec *executionContext) _RecallHit_item(ctx context.Context, field graphql.CollectedField, obj *RecallHit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RecallHit_item(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Item, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MemoryItem) graphql.Marshaler {
+			return ec.marshalNMemoryItem2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryItem(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RecallHit_item(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RecallHit",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryItem(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RecallHit_score(ctx context.Context, field graphql.CollectedField, obj *RecallHit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RecallHit_score(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Score, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RecallHit_score(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RecallHit", field, false, false, "Float")
+}
+
+func (ec *executionContext) _RecallHit_citation(ctx context.Context, field graphql.CollectedField, obj *RecallHit) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RecallHit_citation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Citation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RecallHit_citation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RecallHit", field, false, false, "String")
+}
+
+func (ec *executionContext) _Recollection_hits(ctx context.Context, field graphql.CollectedField, obj *Recollection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Recollection_hits(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Hits, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*RecallHit) graphql.Marshaler {
+			return ec.marshalNRecallHit2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐRecallHitᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Recollection_hits(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Recollection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RecallHit(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Recollection_labels(ctx context.Context, field graphql.CollectedField, obj *Recollection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Recollection_labels(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Labels, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Recollection_labels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Recollection", field, false, false, "String")
+}
+
+func (ec *executionContext) _Recollection_integrity(ctx context.Context, field graphql.CollectedField, obj *Recollection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Recollection_integrity(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Integrity, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v Integrity) graphql.Marshaler {
+			return ec.marshalNIntegrity2gantryᚗdevᚋgraphᚋgeneratedᚐIntegrity(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Recollection_integrity(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Recollection", field, false, false, "Integrity")
+}
+
+func (ec *executionContext) _Recollection_degraded(ctx context.Context, field graphql.CollectedField, obj *Recollection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Recollection_degraded(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Degraded, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Recollection_degraded(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Recollection", field, false, false, "String")
 }
 
 func (ec *executionContext) _Run_id(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
@@ -13464,6 +16780,52 @@ func (ec *executionContext) fieldContext_Withheld_reason(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Withheld", field, false, false, "WithheldReason")
 }
 
+func (ec *executionContext) _WithheldPart_offset(ctx context.Context, field graphql.CollectedField, obj *WithheldPart) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithheldPart_offset(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Offset, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithheldPart_offset(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithheldPart", field, false, false, "Int")
+}
+
+func (ec *executionContext) _WithheldPart_labels(ctx context.Context, field graphql.CollectedField, obj *WithheldPart) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WithheldPart_labels(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Labels, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WithheldPart_labels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WithheldPart", field, false, false, "String")
+}
+
 func (ec *executionContext) ___Directive_name(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -14663,6 +18025,69 @@ func UnmarshalCancelRunInput(ctx context.Context, raw any) (CancelRunInput, erro
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputConsolidateInput(ctx context.Context, obj any) (ConsolidateInput, error) {
+	var it ConsolidateInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"sources", "draft", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "sources":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("sources"))
+			data, err := ec.unmarshalNID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Sources = data
+		case "draft":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("draft"))
+			data, err := ec.unmarshalNMemoryDraft2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryDraft(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Draft = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalConsolidateInput unmarshals raw into the ConsolidateInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalConsolidateInput(ctx context.Context, raw any) (ConsolidateInput, error) {
+	var out ConsolidateInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ConsolidateInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDecideApprovalInput(ctx context.Context, obj any) (DecideApprovalInput, error) {
 	var it DecideApprovalInput
 	if obj == nil {
@@ -14737,6 +18162,153 @@ func (ec *executionContext) unmarshalInputDecideApprovalInput(ctx context.Contex
 func UnmarshalDecideApprovalInput(ctx context.Context, raw any) (DecideApprovalInput, error) {
 	var out DecideApprovalInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "DecideApprovalInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputDeclassifyInput(ctx context.Context, obj any) (DeclassifyInput, error) {
+	var it DeclassifyInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "labels", "reason", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "labels":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("labels"))
+			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Labels = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDeclassifyInput unmarshals raw into the DeclassifyInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeclassifyInput(ctx context.Context, raw any) (DeclassifyInput, error) {
+	var out DeclassifyInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeclassifyInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputForgetInput(ctx context.Context, obj any) (ForgetInput, error) {
+	var it ForgetInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"items", "ref", "subject", "space", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "items":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("items"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Items = data
+		case "ref":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ref"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Ref = data
+		case "subject":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("subject"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Subject = data
+		case "space":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("space"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Space = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalForgetInput unmarshals raw into the ForgetInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalForgetInput(ctx context.Context, raw any) (ForgetInput, error) {
+	var out ForgetInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ForgetInput", raw, &out)
 	return out, err
 }
 
@@ -14881,6 +18453,420 @@ func UnmarshalLiftKillInput(ctx context.Context, raw any) (LiftKillInput, error)
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputMemoryDraft(ctx context.Context, obj any) (MemoryDraft, error) {
+	var it MemoryDraft
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["kind"]; !present {
+		asMap["kind"] = "FACT"
+	}
+	if _, present := asMap["integrity"]; !present {
+		asMap["integrity"] = "UNTRUSTED"
+	}
+
+	fieldsInOrder := [...]string{"space", "kind", "subject", "heading", "text", "labels", "marks", "integrity", "source", "validFrom", "validTo", "expiresAt", "derivedFrom"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "space":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("space"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Space = data
+		case "kind":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kind"))
+			data, err := ec.unmarshalNMemoryKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemoryKind(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Kind = data
+		case "subject":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("subject"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Subject = data
+		case "heading":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("heading"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Heading = data
+		case "text":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("text"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Text = data
+		case "labels":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("labels"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Labels = data
+		case "marks":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("marks"))
+			data, err := ec.unmarshalOMemoryMark2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryMarkᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Marks = data
+		case "integrity":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("integrity"))
+			data, err := ec.unmarshalNIntegrity2gantryᚗdevᚋgraphᚋgeneratedᚐIntegrity(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Integrity = data
+		case "source":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("source"))
+			data, err := ec.unmarshalOMemorySourceInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemorySourceInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Source = data
+		case "validFrom":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("validFrom"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ValidFrom = data
+		case "validTo":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("validTo"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ValidTo = data
+		case "expiresAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpiresAt = data
+		case "derivedFrom":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("derivedFrom"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DerivedFrom = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalMemoryDraft unmarshals raw into the MemoryDraft input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalMemoryDraft(ctx context.Context, raw any) (MemoryDraft, error) {
+	var out MemoryDraft
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "MemoryDraft", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputMemoryFilter(ctx context.Context, obj any) (MemoryFilter, error) {
+	var it MemoryFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["archived"]; !present {
+		asMap["archived"] = false
+	}
+
+	fieldsInOrder := [...]string{"spaces", "kinds", "subject", "ref", "principal", "archived"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "spaces":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("spaces"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Spaces = data
+		case "kinds":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kinds"))
+			data, err := ec.unmarshalOMemoryKind2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐMemoryKindᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Kinds = data
+		case "subject":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("subject"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Subject = data
+		case "ref":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ref"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Ref = data
+		case "principal":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("principal"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Principal = data
+		case "archived":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archived"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Archived = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalMemoryFilter unmarshals raw into the MemoryFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalMemoryFilter(ctx context.Context, raw any) (MemoryFilter, error) {
+	var out MemoryFilter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "MemoryFilter", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputMemoryMark(ctx context.Context, obj any) (MemoryMark, error) {
+	var it MemoryMark
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"start", "end", "labels", "quote"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "start":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("start"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Start = data
+		case "end":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("end"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.End = data
+		case "labels":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("labels"))
+			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Labels = data
+		case "quote":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("quote"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Quote = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalMemoryMark unmarshals raw into the MemoryMark input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalMemoryMark(ctx context.Context, raw any) (MemoryMark, error) {
+	var out MemoryMark
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "MemoryMark", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputMemorySourceInput(ctx context.Context, obj any) (MemorySourceInput, error) {
+	var it MemorySourceInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["kind"]; !present {
+		asMap["kind"] = "PERSON"
+	}
+
+	fieldsInOrder := [...]string{"kind", "ref", "position", "offset", "length"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "kind":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kind"))
+			data, err := ec.unmarshalNMemorySourceKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemorySourceKind(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Kind = data
+		case "ref":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ref"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Ref = data
+		case "position":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("position"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Position = data
+		case "offset":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("offset"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Offset = data
+		case "length":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("length"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Length = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalMemorySourceInput unmarshals raw into the MemorySourceInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalMemorySourceInput(ctx context.Context, raw any) (MemorySourceInput, error) {
+	var out MemorySourceInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "MemorySourceInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputPromoteInput(ctx context.Context, obj any) (PromoteInput, error) {
+	var it PromoteInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "reason", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalPromoteInput unmarshals raw into the PromoteInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalPromoteInput(ctx context.Context, raw any) (PromoteInput, error) {
+	var out PromoteInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "PromoteInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputPublishAgentInput(ctx context.Context, obj any) (PublishAgentInput, error) {
 	var it PublishAgentInput
 	if obj == nil {
@@ -14934,6 +18920,181 @@ func (ec *executionContext) unmarshalInputPublishAgentInput(ctx context.Context,
 func UnmarshalPublishAgentInput(ctx context.Context, raw any) (PublishAgentInput, error) {
 	var out PublishAgentInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "PublishAgentInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputRememberDocumentInput(ctx context.Context, obj any) (RememberDocumentInput, error) {
+	var it RememberDocumentInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["kind"]; !present {
+		asMap["kind"] = "PASSAGE"
+	}
+	if _, present := asMap["integrity"]; !present {
+		asMap["integrity"] = "UNTRUSTED"
+	}
+
+	fieldsInOrder := [...]string{"name", "text", "content", "space", "kind", "subject", "labels", "integrity", "expiresAt", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "text":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("text"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Text = data
+		case "content":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("content"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Content = data
+		case "space":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("space"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Space = data
+		case "kind":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kind"))
+			data, err := ec.unmarshalNMemoryKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemoryKind(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Kind = data
+		case "subject":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("subject"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Subject = data
+		case "labels":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("labels"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Labels = data
+		case "integrity":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("integrity"))
+			data, err := ec.unmarshalNIntegrity2gantryᚗdevᚋgraphᚋgeneratedᚐIntegrity(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Integrity = data
+		case "expiresAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpiresAt = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRememberDocumentInput unmarshals raw into the RememberDocumentInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRememberDocumentInput(ctx context.Context, raw any) (RememberDocumentInput, error) {
+	var out RememberDocumentInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RememberDocumentInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputRememberInput(ctx context.Context, obj any) (RememberInput, error) {
+	var it RememberInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"draft", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "draft":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("draft"))
+			data, err := ec.unmarshalNMemoryDraft2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryDraft(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Draft = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRememberInput unmarshals raw into the RememberInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRememberInput(ctx context.Context, raw any) (RememberInput, error) {
+	var out RememberInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RememberInput", raw, &out)
 	return out, err
 }
 
@@ -15651,6 +19812,69 @@ func UnmarshalSteerRunInput(ctx context.Context, raw any) (SteerRunInput, error)
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputSupersedeInput(ctx context.Context, obj any) (SupersedeInput, error) {
+	var it SupersedeInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "draft", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "draft":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("draft"))
+			data, err := ec.unmarshalNMemoryDraft2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryDraft(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Draft = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalSupersedeInput unmarshals raw into the SupersedeInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalSupersedeInput(ctx context.Context, raw any) (SupersedeInput, error) {
+	var out SupersedeInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "SupersedeInput", raw, &out)
+	return out, err
+}
+
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
@@ -15666,6 +19890,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Run(ctx, sel, obj)
+	case MemoryItem:
+		return ec._MemoryItem(ctx, sel, &obj)
+	case *MemoryItem:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._MemoryItem(ctx, sel, obj)
 	case Conversation:
 		return ec._Conversation(ctx, sel, &obj)
 	case *Conversation:
@@ -16746,6 +20977,54 @@ func (ec *executionContext) _Decision(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
+var documentPayloadImplementors = []string{"DocumentPayload"}
+
+func (ec *executionContext) _DocumentPayload(ctx context.Context, sel ast.SelectionSet, obj *DocumentPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, documentPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DocumentPayload")
+		case "document":
+			out.Values[i] = ec._DocumentPayload_document(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._DocumentPayload_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._DocumentPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "clientMutationId":
+			out.Values[i] = ec._DocumentPayload_clientMutationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var endImplementors = []string{"End"}
 
 func (ec *executionContext) _End(ctx context.Context, sel ast.SelectionSet, obj *End) graphql.Marshaler {
@@ -17087,6 +21366,160 @@ func (ec *executionContext) _Finding(ctx context.Context, sel ast.SelectionSet, 
 	return out
 }
 
+var forgetPayloadImplementors = []string{"ForgetPayload"}
+
+func (ec *executionContext) _ForgetPayload(ctx context.Context, sel ast.SelectionSet, obj *ForgetPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, forgetPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ForgetPayload")
+		case "receipt":
+			out.Values[i] = ec._ForgetPayload_receipt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._ForgetPayload_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._ForgetPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "clientMutationId":
+			out.Values[i] = ec._ForgetPayload_clientMutationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var forgetReceiptImplementors = []string{"ForgetReceipt"}
+
+func (ec *executionContext) _ForgetReceipt(ctx context.Context, sel ast.SelectionSet, obj *ForgetReceipt) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, forgetReceiptImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ForgetReceipt")
+		case "id":
+			out.Values[i] = ec._ForgetReceipt_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "by":
+			out.Values[i] = ec._ForgetReceipt_by(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._ForgetReceipt_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "items":
+			out.Values[i] = ec._ForgetReceipt_items(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stores":
+			out.Values[i] = ec._ForgetReceipt_stores(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runs":
+			out.Values[i] = ec._ForgetReceipt_runs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "verifiedAt":
+			out.Values[i] = ec._ForgetReceipt_verifiedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "digest":
+			out.Values[i] = ec._ForgetReceipt_digest(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var forgetStoreImplementors = []string{"ForgetStore"}
+
+func (ec *executionContext) _ForgetStore(ctx context.Context, sel ast.SelectionSet, obj *ForgetStore) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, forgetStoreImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ForgetStore")
+		case "name":
+			out.Values[i] = ec._ForgetStore_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._ForgetStore_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var inboxItemImplementors = []string{"InboxItem"}
 
 func (ec *executionContext) _InboxItem(ctx context.Context, sel ast.SelectionSet, obj *InboxItem) graphql.Marshaler {
@@ -17352,6 +21785,442 @@ func (ec *executionContext) _LimitPause(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
+var memoryConnectionImplementors = []string{"MemoryConnection"}
+
+func (ec *executionContext) _MemoryConnection(ctx context.Context, sel ast.SelectionSet, obj *MemoryConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, memoryConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MemoryConnection")
+		case "edges":
+			out.Values[i] = ec._MemoryConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._MemoryConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var memoryDocumentImplementors = []string{"MemoryDocument"}
+
+func (ec *executionContext) _MemoryDocument(ctx context.Context, sel ast.SelectionSet, obj *MemoryDocument) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, memoryDocumentImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MemoryDocument")
+		case "ref":
+			out.Values[i] = ec._MemoryDocument_ref(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "title":
+			out.Values[i] = ec._MemoryDocument_title(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "space":
+			out.Values[i] = ec._MemoryDocument_space(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "passages":
+			out.Values[i] = ec._MemoryDocument_passages(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "added":
+			out.Values[i] = ec._MemoryDocument_added(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "known":
+			out.Values[i] = ec._MemoryDocument_known(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changed":
+			out.Values[i] = ec._MemoryDocument_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "gone":
+			out.Values[i] = ec._MemoryDocument_gone(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "receipt":
+			out.Values[i] = ec._MemoryDocument_receipt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var memoryEdgeImplementors = []string{"MemoryEdge"}
+
+func (ec *executionContext) _MemoryEdge(ctx context.Context, sel ast.SelectionSet, obj *MemoryEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, memoryEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MemoryEdge")
+		case "cursor":
+			out.Values[i] = ec._MemoryEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._MemoryEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var memoryItemImplementors = []string{"MemoryItem", "Node"}
+
+func (ec *executionContext) _MemoryItem(ctx context.Context, sel ast.SelectionSet, obj *MemoryItem) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, memoryItemImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MemoryItem")
+		case "id":
+			out.Values[i] = ec._MemoryItem_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "etag":
+			out.Values[i] = ec._MemoryItem_etag(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "space":
+			out.Values[i] = ec._MemoryItem_space(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._MemoryItem_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "subject":
+			out.Values[i] = ec._MemoryItem_subject(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "heading":
+			out.Values[i] = ec._MemoryItem_heading(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "text":
+			out.Values[i] = ec._MemoryItem_text(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "display":
+			out.Values[i] = ec._MemoryItem_display(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "withheld":
+			out.Values[i] = ec._MemoryItem_withheld(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "labels":
+			out.Values[i] = ec._MemoryItem_labels(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "integrity":
+			out.Values[i] = ec._MemoryItem_integrity(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "source":
+			out.Values[i] = ec._MemoryItem_source(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "validFrom":
+			out.Values[i] = ec._MemoryItem_validFrom(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "validTo":
+			out.Values[i] = ec._MemoryItem_validTo(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "recordedAt":
+			out.Values[i] = ec._MemoryItem_recordedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._MemoryItem_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "archived":
+			out.Values[i] = ec._MemoryItem_archived(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "supersedes":
+			out.Values[i] = ec._MemoryItem_supersedes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "derivedFrom":
+			out.Values[i] = ec._MemoryItem_derivedFrom(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var memoryPayloadImplementors = []string{"MemoryPayload"}
+
+func (ec *executionContext) _MemoryPayload(ctx context.Context, sel ast.SelectionSet, obj *MemoryPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, memoryPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MemoryPayload")
+		case "item":
+			out.Values[i] = ec._MemoryPayload_item(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "known":
+			out.Values[i] = ec._MemoryPayload_known(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._MemoryPayload_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._MemoryPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "clientMutationId":
+			out.Values[i] = ec._MemoryPayload_clientMutationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var memorySourceImplementors = []string{"MemorySource"}
+
+func (ec *executionContext) _MemorySource(ctx context.Context, sel ast.SelectionSet, obj *MemorySource) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, memorySourceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MemorySource")
+		case "kind":
+			out.Values[i] = ec._MemorySource_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "ref":
+			out.Values[i] = ec._MemorySource_ref(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "position":
+			out.Values[i] = ec._MemorySource_position(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "offset":
+			out.Values[i] = ec._MemorySource_offset(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "length":
+			out.Values[i] = ec._MemorySource_length(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "by":
+			out.Values[i] = ec._MemorySource_by(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "run":
+			out.Values[i] = ec._MemorySource_run(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "model":
+			out.Values[i] = ec._MemorySource_model(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var memorySpaceImplementors = []string{"MemorySpace"}
+
+func (ec *executionContext) _MemorySpace(ctx context.Context, sel ast.SelectionSet, obj *MemorySpace) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, memorySpaceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MemorySpace")
+		case "name":
+			out.Values[i] = ec._MemorySpace_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "readable":
+			out.Values[i] = ec._MemorySpace_readable(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "writable":
+			out.Values[i] = ec._MemorySpace_writable(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var mutationImplementors = []string{"Mutation"}
 
 func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
@@ -17465,6 +22334,55 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "liftKill":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_liftKill(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "remember":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_remember(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "rememberDocument":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_rememberDocument(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "supersede":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_supersede(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "consolidate":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_consolidate(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "forget":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_forget(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "promote":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_promote(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "declassify":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_declassify(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -17665,6 +22583,36 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_audit(ctx, field)
 				})
+		case "recall":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_recall(ctx, field)
+				})
+		case "memoryItem":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_memoryItem(ctx, field)
+				})
+		case "memoryItems":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_memoryItems(ctx, field)
+				})
+		case "memorySpaces":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_memorySpaces(ctx, field)
+				})
+		case "forgetReceipt":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_forgetReceipt(ctx, field)
+				})
 		case "__type":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Query___type(ctx, field)
@@ -17792,6 +22740,97 @@ func (ec *executionContext) _Reason(ctx context.Context, sel ast.SelectionSet, o
 			}
 		case "text":
 			out.Values[i] = ec._Reason_text(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var recallHitImplementors = []string{"RecallHit"}
+
+func (ec *executionContext) _RecallHit(ctx context.Context, sel ast.SelectionSet, obj *RecallHit) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, recallHitImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RecallHit")
+		case "item":
+			out.Values[i] = ec._RecallHit_item(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "score":
+			out.Values[i] = ec._RecallHit_score(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "citation":
+			out.Values[i] = ec._RecallHit_citation(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var recollectionImplementors = []string{"Recollection"}
+
+func (ec *executionContext) _Recollection(ctx context.Context, sel ast.SelectionSet, obj *Recollection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, recollectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Recollection")
+		case "hits":
+			out.Values[i] = ec._Recollection_hits(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "labels":
+			out.Values[i] = ec._Recollection_labels(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "integrity":
+			out.Values[i] = ec._Recollection_integrity(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "degraded":
+			out.Values[i] = ec._Recollection_degraded(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -19189,6 +24228,44 @@ func (ec *executionContext) _Withheld(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
+var withheldPartImplementors = []string{"WithheldPart"}
+
+func (ec *executionContext) _WithheldPart(ctx context.Context, sel ast.SelectionSet, obj *WithheldPart) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, withheldPartImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WithheldPart")
+		case "offset":
+			out.Values[i] = ec._WithheldPart_offset(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "labels":
+			out.Values[i] = ec._WithheldPart_labels(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var __DirectiveImplementors = []string{"__Directive"}
 
 func (ec *executionContext) ___Directive(ctx context.Context, sel ast.SelectionSet, obj *introspection.Directive) graphql.Marshaler {
@@ -19849,6 +24926,11 @@ func (ec *executionContext) marshalNCheckVerdict2gantryᚗdevᚋgraphᚋgenerate
 	return v
 }
 
+func (ec *executionContext) unmarshalNConsolidateInput2gantryᚗdevᚋgraphᚋgeneratedᚐConsolidateInput(ctx context.Context, v any) (ConsolidateInput, error) {
+	res, err := ec.unmarshalInputConsolidateInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNConversation2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐConversation(ctx context.Context, sel ast.SelectionSet, v *Conversation) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Conversation!")
@@ -19930,6 +25012,19 @@ func (ec *executionContext) marshalNDecision2ᚖgantryᚗdevᚋgraphᚋgenerated
 		return graphql.Null
 	}
 	return ec._Decision(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNDeclassifyInput2gantryᚗdevᚋgraphᚋgeneratedᚐDeclassifyInput(ctx context.Context, v any) (DeclassifyInput, error) {
+	res, err := ec.unmarshalInputDeclassifyInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDocumentPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐDocumentPayload(ctx context.Context, sel ast.SelectionSet, v *DocumentPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DocumentPayload!")
+		return graphql.Null
+	}
+	return ec._DocumentPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNEffectClass2gantryᚗdevᚋgraphᚋgeneratedᚐEffectClass(ctx context.Context, v any) (EffectClass, error) {
@@ -20040,6 +25135,57 @@ func (ec *executionContext) marshalNFinding2ᚖgantryᚗdevᚋgraphᚋgenerated�
 		return graphql.Null
 	}
 	return ec._Finding(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNFloat2float64(ctx context.Context, v any) (float64, error) {
+	res, err := graphql.UnmarshalFloatContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNFloat2float64(ctx context.Context, sel ast.SelectionSet, v float64) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalFloatContext(v)
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "Float!")
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
+}
+
+func (ec *executionContext) unmarshalNForgetInput2gantryᚗdevᚋgraphᚋgeneratedᚐForgetInput(ctx context.Context, v any) (ForgetInput, error) {
+	res, err := ec.unmarshalInputForgetInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNForgetPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐForgetPayload(ctx context.Context, sel ast.SelectionSet, v *ForgetPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ForgetPayload!")
+		return graphql.Null
+	}
+	return ec._ForgetPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNForgetStore2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐForgetStoreᚄ(ctx context.Context, sel ast.SelectionSet, v []*ForgetStore) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNForgetStore2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐForgetStore(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNForgetStore2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐForgetStore(ctx context.Context, sel ast.SelectionSet, v *ForgetStore) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ForgetStore!")
+		return graphql.Null
+	}
+	return ec._ForgetStore(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {
@@ -20271,6 +25417,116 @@ func (ec *executionContext) marshalNLimitKind2gantryᚗdevᚋgraphᚋgenerated�
 	return v
 }
 
+func (ec *executionContext) marshalNMemoryConnection2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryConnection(ctx context.Context, sel ast.SelectionSet, v *MemoryConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "MemoryConnection!")
+		return graphql.Null
+	}
+	return ec._MemoryConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNMemoryDraft2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryDraft(ctx context.Context, v any) (*MemoryDraft, error) {
+	res, err := ec.unmarshalInputMemoryDraft(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNMemoryEdge2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*MemoryEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMemoryEdge2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNMemoryEdge2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryEdge(ctx context.Context, sel ast.SelectionSet, v *MemoryEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "MemoryEdge!")
+		return graphql.Null
+	}
+	return ec._MemoryEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNMemoryItem2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryItem(ctx context.Context, sel ast.SelectionSet, v *MemoryItem) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "MemoryItem!")
+		return graphql.Null
+	}
+	return ec._MemoryItem(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNMemoryKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemoryKind(ctx context.Context, v any) (MemoryKind, error) {
+	var res MemoryKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNMemoryKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemoryKind(ctx context.Context, sel ast.SelectionSet, v MemoryKind) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) unmarshalNMemoryMark2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryMark(ctx context.Context, v any) (*MemoryMark, error) {
+	res, err := ec.unmarshalInputMemoryMark(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNMemoryPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryPayload(ctx context.Context, sel ast.SelectionSet, v *MemoryPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "MemoryPayload!")
+		return graphql.Null
+	}
+	return ec._MemoryPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNMemorySource2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemorySource(ctx context.Context, sel ast.SelectionSet, v *MemorySource) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "MemorySource!")
+		return graphql.Null
+	}
+	return ec._MemorySource(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNMemorySourceKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemorySourceKind(ctx context.Context, v any) (MemorySourceKind, error) {
+	var res MemorySourceKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNMemorySourceKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemorySourceKind(ctx context.Context, sel ast.SelectionSet, v MemorySourceKind) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNMemorySpace2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemorySpaceᚄ(ctx context.Context, sel ast.SelectionSet, v []*MemorySpace) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMemorySpace2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemorySpace(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNMemorySpace2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemorySpace(ctx context.Context, sel ast.SelectionSet, v *MemorySpace) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "MemorySpace!")
+		return graphql.Null
+	}
+	return ec._MemorySpace(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNMicroUsd2int64(ctx context.Context, v any) (int64, error) {
 	res, err := scalar.UnmarshalInt64(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -20301,6 +25557,11 @@ func (ec *executionContext) marshalNPageInfo2ᚖgantryᚗdevᚋgraphᚋgenerated
 		return graphql.Null
 	}
 	return ec._PageInfo(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNPromoteInput2gantryᚗdevᚋgraphᚋgeneratedᚐPromoteInput(ctx context.Context, v any) (PromoteInput, error) {
+	res, err := ec.unmarshalInputPromoteInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNPublishAgentInput2gantryᚗdevᚋgraphᚋgeneratedᚐPublishAgentInput(ctx context.Context, v any) (PublishAgentInput, error) {
@@ -20364,6 +25625,48 @@ func (ec *executionContext) marshalNReason2ᚖgantryᚗdevᚋgraphᚋgenerated�
 		return graphql.Null
 	}
 	return ec._Reason(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRecallHit2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐRecallHitᚄ(ctx context.Context, sel ast.SelectionSet, v []*RecallHit) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRecallHit2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRecallHit(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNRecallHit2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRecallHit(ctx context.Context, sel ast.SelectionSet, v *RecallHit) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RecallHit!")
+		return graphql.Null
+	}
+	return ec._RecallHit(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRecollection2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRecollection(ctx context.Context, sel ast.SelectionSet, v *Recollection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Recollection!")
+		return graphql.Null
+	}
+	return ec._Recollection(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRememberDocumentInput2gantryᚗdevᚋgraphᚋgeneratedᚐRememberDocumentInput(ctx context.Context, v any) (RememberDocumentInput, error) {
+	res, err := ec.unmarshalInputRememberDocumentInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNRememberInput2gantryᚗdevᚋgraphᚋgeneratedᚐRememberInput(ctx context.Context, v any) (RememberInput, error) {
+	res, err := ec.unmarshalInputRememberInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNResolution2gantryᚗdevᚋgraphᚋgeneratedᚐResolution(ctx context.Context, v any) (Resolution, error) {
@@ -20657,6 +25960,11 @@ func (ec *executionContext) marshalNString2ᚕstringᚄ(ctx context.Context, sel
 	return ret
 }
 
+func (ec *executionContext) unmarshalNSupersedeInput2gantryᚗdevᚋgraphᚋgeneratedᚐSupersedeInput(ctx context.Context, v any) (SupersedeInput, error) {
+	res, err := ec.unmarshalInputSupersedeInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNText2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐText(ctx context.Context, sel ast.SelectionSet, v *Text) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Text!")
@@ -20907,6 +26215,30 @@ func (ec *executionContext) marshalNWithheld2ᚖgantryᚗdevᚋgraphᚋgenerated
 		return graphql.Null
 	}
 	return ec._Withheld(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNWithheldPart2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐWithheldPartᚄ(ctx context.Context, sel ast.SelectionSet, v []*WithheldPart) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWithheldPart2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐWithheldPart(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNWithheldPart2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐWithheldPart(ctx context.Context, sel ast.SelectionSet, v *WithheldPart) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "WithheldPart!")
+		return graphql.Null
+	}
+	return ec._WithheldPart(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNWithheldReason2gantryᚗdevᚋgraphᚋgeneratedᚐWithheldReason(ctx context.Context, v any) (WithheldReason, error) {
@@ -21236,6 +26568,48 @@ func (ec *executionContext) marshalOExplained2ᚖgantryᚗdevᚋgraphᚋgenerate
 	return ec._Explained(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOForgetReceipt2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐForgetReceipt(ctx context.Context, sel ast.SelectionSet, v *ForgetReceipt) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ForgetReceipt(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOID2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNID2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOID2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNID2string(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOID2ᚖstring(ctx context.Context, v any) (*string, error) {
 	if v == nil {
 		return nil, nil
@@ -21295,6 +26669,89 @@ func (ec *executionContext) marshalOLimitPause2ᚖgantryᚗdevᚋgraphᚋgenerat
 		return graphql.Null
 	}
 	return ec._LimitPause(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOMemoryDocument2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryDocument(ctx context.Context, sel ast.SelectionSet, v *MemoryDocument) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._MemoryDocument(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOMemoryFilter2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryFilter(ctx context.Context, v any) (*MemoryFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputMemoryFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOMemoryItem2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryItem(ctx context.Context, sel ast.SelectionSet, v *MemoryItem) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._MemoryItem(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOMemoryKind2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐMemoryKindᚄ(ctx context.Context, v any) ([]MemoryKind, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]MemoryKind, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNMemoryKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemoryKind(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOMemoryKind2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐMemoryKindᚄ(ctx context.Context, sel ast.SelectionSet, v []MemoryKind) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMemoryKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemoryKind(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalOMemoryMark2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryMarkᚄ(ctx context.Context, v any) ([]*MemoryMark, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*MemoryMark, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNMemoryMark2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryMark(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) unmarshalOMemorySourceInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemorySourceInput(ctx context.Context, v any) (*MemorySourceInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputMemorySourceInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOMicroUsd2ᚖint64(ctx context.Context, v any) (*int64, error) {

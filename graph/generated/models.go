@@ -303,6 +303,18 @@ type Check struct {
 	Detail *Text `json:"detail,omitempty"`
 }
 
+// Several items in one text.
+type ConsolidateInput struct {
+	// Global ids of what it is made of, 2 to 100.
+	Sources []string `json:"sources"`
+	// The text that stands for them.
+	Draft *MemoryDraft `json:"draft"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // A shared thread of people and agents.
 type Conversation struct {
 	// Global id.
@@ -364,6 +376,32 @@ type Decision struct {
 	Granted bool `json:"granted"`
 	// Why; null for no reason given.
 	Reason *Text `json:"reason,omitempty"`
+}
+
+// Labels to be taken from an item.
+type DeclassifyInput struct {
+	// Global id of the item.
+	ID string `json:"id"`
+	// The labels.
+	Labels []string `json:"labels"`
+	// Why.
+	Reason string `json:"reason"`
+	// Made by the client. A repeat changes nothing more.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// A document that was remembered.
+type DocumentPayload struct {
+	// What became of it; null when it was not accepted.
+	Document *MemoryDocument `json:"document,omitempty"`
+	// Whether it was accepted now; null when it was not accepted.
+	Outcome *MutationOutcome `json:"outcome,omitempty"`
+	// Why it was not accepted. Passages that were remembered before the one that was not stay; send it again when that is mended.
+	UserErrors []*UserError `json:"userErrors"`
+	// From the input.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
 // How a run ended.
@@ -450,6 +488,62 @@ type Finding struct {
 	Resolution Resolution `json:"resolution"`
 	// The evidence.
 	Evidence *Text `json:"evidence"`
+}
+
+// What to forget. Exactly one of the four is given.
+type ForgetInput struct {
+	// Global ids of items, 100 at most.
+	Items []string `json:"items,omitempty"`
+	// Everything from this source, for example a document's name.
+	Ref *string `json:"ref,omitempty"`
+	// Everything about this.
+	Subject *string `json:"subject,omitempty"`
+	// Everything in this space.
+	Space *string `json:"space,omitempty"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// Something that was forgotten.
+type ForgetPayload struct {
+	// The proof; null when it was not accepted.
+	Receipt *ForgetReceipt `json:"receipt,omitempty"`
+	// Whether it was accepted now; null when it was not accepted.
+	Outcome *MutationOutcome `json:"outcome,omitempty"`
+	// Why it was not accepted.
+	UserErrors []*UserError `json:"userErrors"`
+	// From the input.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// What proves a forgetting. It holds ids, counts and digests, and no text.
+type ForgetReceipt struct {
+	// Global id.
+	ID string `json:"id"`
+	// Who had it forgotten.
+	By *Actor `json:"by"`
+	// When.
+	At time.Time `json:"at"`
+	// Global ids of what is gone: what was named, and all that was made of it.
+	Items []string `json:"items"`
+	// What was taken out, by store, sorted by name.
+	Stores []*ForgetStore `json:"stores"`
+	// Global ids of the runs that had recalled some of it, as far as the viewer sees them.
+	Runs []string `json:"runs"`
+	// When every path was asked again and gave nothing; null when that was not done yet.
+	VerifiedAt *time.Time `json:"verifiedAt,omitempty"`
+	// Digest over the receipt without `verifiedAt`.
+	Digest string `json:"digest"`
+}
+
+// What was taken out of one store.
+type ForgetStore struct {
+	// The store, for example `segments`.
+	Name string `json:"name"`
+	// How many rows, points or texts.
+	Count int `json:"count"`
 }
 
 // One thing that waits for the viewer.
@@ -548,6 +642,207 @@ type LimitPause struct {
 	Approvers []*Approver `json:"approvers"`
 }
 
+// A page of what is remembered. It has no count: what the viewer may not see would be in it or missing.
+type MemoryConnection struct {
+	// The items with their cursors.
+	Edges []*MemoryEdge `json:"edges"`
+	// Where the page lies.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// What became of a document.
+type MemoryDocument struct {
+	// Its name: `memoryItems(filter: {ref: …})` lists its passages.
+	Ref string `json:"ref"`
+	// Its title; null for none.
+	Title *string `json:"title,omitempty"`
+	// Where it is remembered.
+	Space string `json:"space"`
+	// Passages that it has.
+	Passages int `json:"passages"`
+	// Passages that are new.
+	Added int `json:"added"`
+	// Passages that were there already.
+	Known int `json:"known"`
+	// Passages that took the place of what was.
+	Changed int `json:"changed"`
+	// Passages that it no longer has and that were forgotten.
+	Gone int `json:"gone"`
+	// The receipt of what was forgotten; null where nothing was.
+	Receipt *ForgetReceipt `json:"receipt,omitempty"`
+}
+
+// What somebody wants remembered.
+type MemoryDraft struct {
+	// Where; the viewer's own space when absent.
+	Space *string `json:"space,omitempty"`
+	// What sort of thing it is.
+	Kind MemoryKind `json:"kind"`
+	// What it is about: who or what, and which of its properties; 512 bytes at most.
+	Subject *string `json:"subject,omitempty"`
+	// The headings above the text, joined by ` › `; 2 KiB at most.
+	Heading *string `json:"heading,omitempty"`
+	// The text, 64 KiB at most.
+	Text string `json:"text"`
+	// Why all of it is confidential; detectors add to these.
+	Labels []string `json:"labels,omitempty"`
+	// Parts of the text with labels of their own.
+	Marks []*MemoryMark `json:"marks,omitempty"`
+	// How far the viewer vouches for it; it may count for less.
+	Integrity Integrity `json:"integrity"`
+	// Where it came from; the viewer's own word when absent.
+	Source *MemorySourceInput `json:"source,omitempty"`
+	// When it began to be true; now when absent.
+	ValidFrom *time.Time `json:"validFrom,omitempty"`
+	// When it ceased, or will cease, to be true; open when absent.
+	ValidTo *time.Time `json:"validTo,omitempty"`
+	// When to erase it; never when absent.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// Global ids of the items that it was made of, 100 at most.
+	DerivedFrom []string `json:"derivedFrom,omitempty"`
+}
+
+// An item in a list.
+type MemoryEdge struct {
+	// Its position.
+	Cursor string `json:"cursor"`
+	// The item.
+	Node *MemoryItem `json:"node"`
+}
+
+// Which items to list; every part that is given must match.
+type MemoryFilter struct {
+	// In one of these spaces. Conversations are looked through only when named here.
+	Spaces []string `json:"spaces,omitempty"`
+	// Of one of these kinds.
+	Kinds []MemoryKind `json:"kinds,omitempty"`
+	// About exactly this.
+	Subject *string `json:"subject,omitempty"`
+	// From exactly this source, for example a document's name.
+	Ref *string `json:"ref,omitempty"`
+	// Written by this principal.
+	Principal *string `json:"principal,omitempty"`
+	// Also what is archived.
+	Archived bool `json:"archived"`
+}
+
+// Something remembered, as the viewer may see it.
+type MemoryItem struct {
+	// Global id.
+	ID string `json:"id"`
+	// Changes exactly when something changes that the viewer sees.
+	Etag string `json:"etag"`
+	// Where it is remembered: `organisation`, or a kind and a name, for example `person:anna`.
+	Space string `json:"space"`
+	// What sort of thing it is.
+	Kind MemoryKind `json:"kind"`
+	// What it is about: who or what, and which of its properties; null for none. Items that take each other's place share it.
+	Subject *string `json:"subject,omitempty"`
+	// The headings above the text, joined by ` › `; null for none. `[redacted]` stands in place of each part that the viewer may not see.
+	Heading *string `json:"heading,omitempty"`
+	// The text; `[redacted]` stands in place of each part that the viewer may not see, and is the same whatever it stands for.
+	Text string `json:"text"`
+	// Heading and text for display, each on lines of its own: control, direction and invisible characters are written as `\u{...}`.
+	Display string `json:"display"`
+	// What the marks `[redacted]` of heading and text stand for, in order; a text may say the same of itself without an entry here.
+	Withheld []*WithheldPart `json:"withheld"`
+	// The labels of what is shown.
+	Labels []string `json:"labels"`
+	// How far what is shown may be trusted.
+	Integrity Integrity `json:"integrity"`
+	// Where it came from.
+	Source *MemorySource `json:"source"`
+	// When it began to be true.
+	ValidFrom time.Time `json:"validFrom"`
+	// When it ceased to be true; null while it is.
+	ValidTo *time.Time `json:"validTo,omitempty"`
+	// When it was learnt.
+	RecordedAt time.Time `json:"recordedAt"`
+	// When it is erased; null for never.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// Whether it is recalled only when asked for.
+	Archived bool `json:"archived"`
+	// Global ids of the items whose place it took, as far as the viewer sees them.
+	Supersedes []string `json:"supersedes"`
+	// Global ids of the items that it was made of, as far as the viewer sees them.
+	DerivedFrom []string `json:"derivedFrom"`
+}
+
+func (MemoryItem) IsNode() {}
+
+// Global and opaque; works only inside the viewer's organisation.
+func (this MemoryItem) GetID() string { return this.ID }
+
+// A part of a text with labels of its own.
+type MemoryMark struct {
+	// Where it begins, in bytes of the text's UTF-8.
+	Start int `json:"start"`
+	// Where it ends, in bytes of the text's UTF-8.
+	End int `json:"end"`
+	// Why it is confidential.
+	Labels []string `json:"labels"`
+	// What stands there: when it is something else, nothing is remembered. Not checked when absent.
+	Quote *string `json:"quote,omitempty"`
+}
+
+// An item that was remembered or changed.
+type MemoryPayload struct {
+	// The item as the viewer sees it, without its text where the viewer may not read it; null when it was not accepted.
+	Item *MemoryItem `json:"item,omitempty"`
+	// Whether the same was there already, where the viewer sees it.
+	Known bool `json:"known"`
+	// Whether it was accepted now; null when it was not accepted.
+	Outcome *MutationOutcome `json:"outcome,omitempty"`
+	// Why it was not accepted.
+	UserErrors []*UserError `json:"userErrors"`
+	// From the input.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// Where something that is remembered came from.
+type MemorySource struct {
+	// What kind of source.
+	Kind MemorySourceKind `json:"kind"`
+	// What it is a part of, for example a document's name; null for none.
+	Ref *string `json:"ref,omitempty"`
+	// Its place there, from 1; null for none.
+	Position *int `json:"position,omitempty"`
+	// Where it begins there, in bytes of the document's normal form.
+	Offset int `json:"offset"`
+	// How long it is there, in bytes.
+	Length int `json:"length"`
+	// Who wrote it.
+	By *Actor `json:"by"`
+	// Global id of the run that wrote it; null for none. The viewer may not be able to see the run.
+	Run *string `json:"run,omitempty"`
+	// The model that wrote it; null for none.
+	Model *string `json:"model,omitempty"`
+}
+
+// Where something that is to be remembered came from.
+type MemorySourceInput struct {
+	// What kind of source: PERSON, DOCUMENT or IMPORT.
+	Kind MemorySourceKind `json:"kind"`
+	// What it is a part of, for example a document's name; 512 bytes at most.
+	Ref *string `json:"ref,omitempty"`
+	// Its place there, from 1.
+	Position *int `json:"position,omitempty"`
+	// Where it begins there, in bytes.
+	Offset *int `json:"offset,omitempty"`
+	// How long it is there, in bytes.
+	Length *int `json:"length,omitempty"`
+}
+
+// A place where things are remembered.
+type MemorySpace struct {
+	// Its name: `organisation`, or a kind and a name, for example `department:finance`.
+	Name string `json:"name"`
+	// Whether the viewer may read there.
+	Readable bool `json:"readable"`
+	// Whether the viewer may write there.
+	Writable bool `json:"writable"`
+}
+
 // What a member of this organisation may do.
 type Mutation struct {
 }
@@ -566,6 +861,18 @@ type Parked struct {
 	Code string `json:"code"`
 	// More about it.
 	Detail string `json:"detail"`
+}
+
+// An untrusted item to be trusted.
+type PromoteInput struct {
+	// Global id of the item.
+	ID string `json:"id"`
+	// Why.
+	Reason string `json:"reason"`
+	// Made by the client. A repeat changes nothing more.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
 // An agent's revision to publish.
@@ -612,6 +919,64 @@ type Reason struct {
 	Policy string `json:"policy"`
 	// What it says.
 	Text string `json:"text"`
+}
+
+// One thing found.
+type RecallHit struct {
+	// The item.
+	Item *MemoryItem `json:"item"`
+	// How well it fits, by what this viewer sees alone; to be compared within one answer.
+	Score float64 `json:"score"`
+	// Where it stands, for people: what it is a part of, the heading there, the bytes, and who wrote it when.
+	Citation string `json:"citation"`
+}
+
+// The answer to a question.
+type Recollection struct {
+	// What was found, best first.
+	Hits []*RecallHit `json:"hits"`
+	// The labels of all hits together.
+	Labels []string `json:"labels"`
+	// How far all hits together may be trusted.
+	Integrity Integrity `json:"integrity"`
+	// Which parts could not be asked, for example `DENSE`; empty when the answer is whole.
+	Degraded []string `json:"degraded"`
+}
+
+// A document to remember. Exactly one of text and content is given.
+type RememberDocumentInput struct {
+	// Its name with its ending, for example `handbook/travel.md`: its passages bear it as their ref. 512 bytes at most.
+	Name string `json:"name"`
+	// The document as text. A request is bounded as a whole.
+	Text *string `json:"text,omitempty"`
+	// The document as base64, for what is no text. A request is bounded as a whole.
+	Content *string `json:"content,omitempty"`
+	// Where; when absent, what the document or the organisation's rules for its folder say, then the viewer's own space.
+	Space *string `json:"space,omitempty"`
+	// What sort of thing its passages are.
+	Kind MemoryKind `json:"kind"`
+	// What it is about.
+	Subject *string `json:"subject,omitempty"`
+	// Why all of it is confidential; the document, its folder and detectors add to these.
+	Labels []string `json:"labels,omitempty"`
+	// How far the viewer vouches for it; it may count for less.
+	Integrity Integrity `json:"integrity"`
+	// When to erase it; never when absent.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// Made by the client: a repeat goes on where the first broke off.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// Something to remember.
+type RememberInput struct {
+	// What to remember.
+	Draft *MemoryDraft `json:"draft"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
 // A finding on an uncertain call.
@@ -982,6 +1347,18 @@ type SteerRunInput struct {
 type Subscription struct {
 }
 
+// Something that takes an item's place.
+type SupersedeInput struct {
+	// Global id of the item whose place it takes.
+	ID string `json:"id"`
+	// What takes its place.
+	Draft *MemoryDraft `json:"draft"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // A text with its marking, as the viewer may see it.
 type Text struct {
 	// The text; `[redacted]` where it is withheld.
@@ -1132,6 +1509,14 @@ type Viewer struct {
 type Withheld struct {
 	// The reason.
 	Reason WithheldReason `json:"reason"`
+}
+
+// A part of a text that is not shown.
+type WithheldPart struct {
+	// Where its mark begins, in bytes of the UTF-8 of the heading and the text after it, with nothing between.
+	Offset int `json:"offset"`
+	// Why, where the viewer may be told all of it; else empty.
+	Labels []string `json:"labels"`
 }
 
 // What kind of actor a principal is.
@@ -2186,6 +2571,143 @@ func (e *LimitKind) UnmarshalJSON(b []byte) error {
 }
 
 func (e LimitKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// What sort of thing is remembered.
+type MemoryKind string
+
+const (
+	// Something that is so.
+	MemoryKindFact MemoryKind = "FACT"
+	// How somebody wants something.
+	MemoryKindPreference MemoryKind = "PREFERENCE"
+	// Something that happened.
+	MemoryKindEpisode MemoryKind = "EPISODE"
+	// A part of a document.
+	MemoryKindPassage MemoryKind = "PASSAGE"
+	// How something is done.
+	MemoryKindProcedure MemoryKind = "PROCEDURE"
+	// What somebody concluded.
+	MemoryKindFinding MemoryKind = "FINDING"
+)
+
+var AllMemoryKind = []MemoryKind{
+	MemoryKindFact,
+	MemoryKindPreference,
+	MemoryKindEpisode,
+	MemoryKindPassage,
+	MemoryKindProcedure,
+	MemoryKindFinding,
+}
+
+func (e MemoryKind) IsValid() bool {
+	switch e {
+	case MemoryKindFact, MemoryKindPreference, MemoryKindEpisode, MemoryKindPassage, MemoryKindProcedure, MemoryKindFinding:
+		return true
+	}
+	return false
+}
+
+func (e MemoryKind) String() string {
+	return string(e)
+}
+
+func (e *MemoryKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = MemoryKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid MemoryKind", str)
+	}
+	return nil
+}
+
+func (e MemoryKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *MemoryKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e MemoryKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// Where something that is remembered came from.
+type MemorySourceKind string
+
+const (
+	// A person said it.
+	MemorySourceKindPerson MemorySourceKind = "PERSON"
+	// A run wrote it.
+	MemorySourceKindRun MemorySourceKind = "RUN"
+	// It is a part of a document.
+	MemorySourceKindDocument MemorySourceKind = "DOCUMENT"
+	// It was made of several other items.
+	MemorySourceKindConsolidation MemorySourceKind = "CONSOLIDATION"
+	// It was brought in from elsewhere.
+	MemorySourceKindImport MemorySourceKind = "IMPORT"
+)
+
+var AllMemorySourceKind = []MemorySourceKind{
+	MemorySourceKindPerson,
+	MemorySourceKindRun,
+	MemorySourceKindDocument,
+	MemorySourceKindConsolidation,
+	MemorySourceKindImport,
+}
+
+func (e MemorySourceKind) IsValid() bool {
+	switch e {
+	case MemorySourceKindPerson, MemorySourceKindRun, MemorySourceKindDocument, MemorySourceKindConsolidation, MemorySourceKindImport:
+		return true
+	}
+	return false
+}
+
+func (e MemorySourceKind) String() string {
+	return string(e)
+}
+
+func (e *MemorySourceKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = MemorySourceKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid MemorySourceKind", str)
+	}
+	return nil
+}
+
+func (e MemorySourceKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *MemorySourceKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e MemorySourceKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -13,6 +13,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/perform"
 	"gantry.dev/graph"
+	"gantry.dev/memory"
 	"gantry.dev/orchestrator/bus"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/engine"
@@ -29,6 +30,7 @@ type Service struct {
 	Kits      *Kits
 	Hub       *bus.Hub
 	Source    engine.Source
+	Brain     memory.Brain // nil: nothing is remembered
 }
 
 var (
@@ -40,6 +42,7 @@ var (
 	_ graph.Kills         = Kills{}
 	_ graph.Budgets       = Budgets{}
 	_ graph.Live          = Live{}
+	_ graph.Readers       = Memory{}
 	_ graph.Directory     = (*Service)(nil)
 )
 
