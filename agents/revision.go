@@ -2,10 +2,12 @@ package agents
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	"gantry.dev/agents/tool"
+	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -34,6 +36,7 @@ type Revision struct {
 	Models       []string      `json:"models"` // preferred first
 	Tools        []ToolUse     `json:"tools,omitempty"`
 	Spaces       Spaces        `json:"spaces"`
+	Memory       *Recall       `json:"memory,omitempty"` // without it runs recall nothing by themselves
 	Limits       Limits        `json:"limits"`
 	Completion   Completion    `json:"completion"`
 }
@@ -59,6 +62,41 @@ type Constraint struct {
 type Spaces struct {
 	Read  []string `json:"read,omitempty"`
 	Write []string `json:"write,omitempty"`
+}
+
+// Recall says how much a run recalls by itself, from the spaces that it may
+// read: once by its goal, and once for each turn before which text came in.
+type Recall struct {
+	Tokens   int         `json:"tokens"`             // of one recall at most: bytes/4
+	Items    int         `json:"items"`              // of one recall at most
+	OnOutage OnOutage    `json:"onOutage,omitempty"` // empty: DEGRADE
+	Kinds    []view.Kind `json:"kinds,omitempty"`    // empty: all
+}
+
+// OnOutage says what a run does while memory cannot be asked.
+type OnOutage string
+
+// The ways to meet an outage of memory.
+const (
+	DegradeOnOutage OnOutage = "DEGRADE" // go on without it, and say so
+	WaitOnOutage    OnOutage = "WAIT"    // take no turn
+)
+
+// maxRecallItems is as much as memory gives for one question.
+const maxRecallItems = 100
+
+// recall finds what does not fit in an agent's recall.
+func (v *validation) recall(object string, r *Recall) {
+	if r == nil {
+		return
+	}
+	v.require(r.Tokens > 0, object, "memory.tokens", "must be above 0")
+	v.require(r.Items > 0 && r.Items <= maxRecallItems, object, "memory.items", "must be 1 to %d", maxRecallItems)
+	v.require(slices.Contains([]OnOutage{"", DegradeOnOutage, WaitOnOutage}, r.OnOutage), object, "memory.onOutage", "must be %s or %s", DegradeOnOutage, WaitOnOutage)
+	for i, kind := range r.Kinds {
+		v.require(slices.Contains([]view.Kind{view.Fact, view.Preference, view.Episode, view.Passage, view.Procedure, view.Finding}, kind),
+			object, fmt.Sprintf("memory.kinds[%d]", i), "is no kind of remembered thing")
+	}
 }
 
 // Limits bound one run of an agent.

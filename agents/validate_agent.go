@@ -35,6 +35,7 @@ func (v *validation) agent(r Revision) {
 	}
 	v.knownLabels(object, "clearance", r.Clearance)
 	v.spaces(object, r)
+	v.recall(object, r.Memory)
 	v.limits(object, r.Limits)
 	unique(v, object, "tools[%d].name", r.Tools, func(u ToolUse) string { return u.Name })
 	for i, use := range r.Tools {

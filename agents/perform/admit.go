@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gantry.dev/agents"
 	"gantry.dev/orchestrator/canon"
@@ -72,6 +73,9 @@ func (a *Admission) Start(ctx context.Context, order Order) (Admitted, error) {
 	started, refusal := a.started(kit, order, id, goal, nowMs)
 	if refusal != nil {
 		return a.refused(ctx, remembered, refusal)
+	}
+	if err := a.recall(ctx, kit, &started, id, payload); err != nil {
+		return Admitted{}, err
 	}
 	submission := engine.Submission{Organisation: order.Person.Organisation, Run: id, Command: run.Start{Started: started},
 		Payloads: []engine.Payload{payload}, Receipt: remembered}
@@ -153,6 +157,41 @@ func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, now
 		Checks: append([]string{outputCheck}, revision.Completion.Names()...), By: order.By,
 		Accounts: o.Accounts(revision.Department, order.Conversation, nowMs),
 	}, nil
+}
+
+// recall seals into a run what its goal brings to mind. Where memory cannot be
+// asked the run is admitted nevertheless, and asks before its first turn.
+func (a *Admission) recall(ctx context.Context, kit *Kit, started *run.Started, id string, goal engine.Payload) error {
+	revision, _ := kit.Organisation.Agent(started.Agent.Name)
+	if revision.Memory == nil {
+		return nil
+	}
+	texts, err := a.journal.Payloads(ctx, goalTexts(*started)[1:])
+	if err != nil {
+		return err
+	}
+	question, marking := []string{string(goal.Bytes)}, goal.Text.Marking
+	for _, textID := range goalTexts(*started)[1:] {
+		if payload, present := texts[textID]; present {
+			question = append(question, string(payload.Bytes))
+		}
+	}
+	for _, message := range started.History {
+		marking = marking.Join(message.Text.Marking)
+	}
+	asks := asking{memory: kit.Memory, budget: *revision.Memory, key: goal.Salt, marking: marking,
+		reader: readerOf(kit.Organisation, started.Subject, *started, started.Authority, id, marking),
+		mayRead: func(labels policy.Labels) bool {
+			return firstModel(kit, kit, revision, started.Authority, labels) >= 0
+		}}
+	asks.budget.OnOutage = agents.DegradeOnOutage // who waits does so before the first turn
+	got, err := asks.about(ctx, strings.Join(question, "\n"), nil)
+	if err != nil {
+		return err
+	}
+	started.Snapshot.Memory, started.Snapshot.MemoryMissing = got.items, got.missing
+	started.SnapshotDigest = started.Snapshot.Digest()
+	return nil
 }
 
 // maxHistory bounds the earlier messages of a run.

@@ -12,6 +12,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/tool"
+	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -20,7 +21,7 @@ import (
 
 // CompilerVersion names the rules by which prompts are built. The snapshot of a
 // run seals it.
-const CompilerVersion = 2
+const CompilerVersion = 3
 
 // Input is everything that a prompt is built from. The same input gives the
 // same bytes.
@@ -30,6 +31,9 @@ type Input struct {
 	Tools    []tool.Definition // sorted by name
 	State    *run.State
 	Texts    map[string]engine.Payload // by text id; an erased one is absent
+	Reader   view.Reader               // who reads what was recalled: the run as it stands now
+	Memory   map[string]view.Rendering // what the run recalled, by item id, as the reader sees it now
+	Recall   *run.Remembrance          // what was recalled for the next turn, nil for nothing
 }
 
 // Prompt is a compiled prompt.
@@ -61,6 +65,7 @@ type compiler struct {
 	tools    []model.Spec
 	bytes    int64       // of messages and tools, as they are priced
 	turns    int         // answered turns that are in it
+	recalls  recalls     // what is in it from memory
 	digest   hash.Cloner // over everything in it
 }
 
@@ -76,7 +81,7 @@ func (c *compiler) extend(in Input) {
 	}
 	if from == 0 {
 		c.digest = sha256.New().(hash.Cloner)
-		absorbTools(c.digest, c.tools)
+		absorbTools(c.digest, in.State.Started.Snapshot.Compiler, c.tools)
 	}
 	c.bytes += model.PromptBytes(model.Request{Messages: c.messages[from:]})
 	for _, message := range c.messages[from:] {
@@ -94,8 +99,10 @@ func absorb(digest hash.Hash, parts ...string) {
 	}
 }
 
-func absorbTools(digest hash.Hash, tools []model.Spec) {
-	absorb(digest, strconv.Itoa(CompilerVersion), strconv.Itoa(len(tools)))
+// absorbTools begins a digest. A run that was admitted under earlier rules has
+// what they would have built, under their number.
+func absorbTools(digest hash.Hash, version int, tools []model.Spec) {
+	absorb(digest, strconv.Itoa(version), strconv.Itoa(len(tools)))
 	for _, spec := range tools {
 		absorb(digest, spec.Name, spec.Description, string(spec.Schema))
 	}
@@ -110,7 +117,13 @@ func absorbMessage(digest hash.Hash, m model.Message) {
 
 // finish gives the prompt with the open steers at its end.
 func (c *compiler) finish() (Prompt, error) {
-	open := &compiler{in: c.in}
+	open := &compiler{in: c.in, recalls: recalls{count: c.recalls.count}}
+	if last := c.in.State.LastTurn(); last != nil && last.Phase != run.TurnDone {
+		open.remember(last)
+	}
+	if recall := c.in.Recall; recall != nil {
+		open.remembrance(recall.Items, recall.Missing)
+	}
 	steers := open.steers(0)
 	digest, err := c.digest.Clone()
 	if err != nil {
@@ -127,11 +140,16 @@ func (c *compiler) finish() (Prompt, error) {
 }
 
 func (c *compiler) begin() {
-	c.say(model.Message{Role: model.System, Text: strings.TrimSpace(c.in.Persona.Voice + "\n\n" + c.in.Revision.Instructions + "\n\n" + houseRules)})
+	rules := houseRules
+	if c.in.Revision.Memory != nil && c.in.State.Started.Snapshot.Compiler > 2 {
+		rules += "\n" + memoryRules
+	}
+	c.say(model.Message{Role: model.System, Text: strings.TrimSpace(c.in.Persona.Voice + "\n\n" + c.in.Revision.Instructions + "\n\n" + rules)})
 	for _, d := range c.in.Tools {
 		c.tools = append(c.tools, model.Spec{Name: d.Name, Description: d.Description, Schema: d.Input})
 	}
 	c.bytes = model.PromptBytes(model.Request{Tools: c.tools})
+	c.remembrance(c.in.State.Started.Snapshot.Memory, c.in.State.Started.Snapshot.MemoryMissing)
 	c.history()
 	c.say(model.Message{Role: model.User, Text: c.text(&c.in.State.Started.Goal)})
 }
@@ -208,6 +226,7 @@ func (c *compiler) data(source string, ref *run.Text) string {
 }
 
 func (c *compiler) turn(turn *run.Turn) {
+	c.remember(turn)
 	c.steers(turn.Number)
 	answer := model.Message{Role: model.Assistant, Text: c.text(turn.Answer.Text)}
 	var replies []model.Message

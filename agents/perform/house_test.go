@@ -36,6 +36,7 @@ type house struct {
 	admitted     *perform.Kit // under which all runs are admitted
 	engine       *engine.Engine
 	source       *counting
+	brain        *brain
 
 	mu       sync.Mutex
 	requests []model.Request                 // that the model got
@@ -136,7 +137,7 @@ func newOrganisation(script string) agents.Organisation {
 func inside(t *testing.T, organisation agents.Organisation, test func(t *testing.T, h *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{t: t, organisation: organisation, source: &counting{}, does: map[string]does{}, invoked: map[string]int{}}
+		h := &house{t: t, organisation: organisation, source: &counting{}, brain: &brain{}, does: map[string]does{}, invoked: map[string]int{}}
 		h.Memory = journaltest.NewMemory(func() int64 { return time.Now().UnixMilli() })
 		h.admitted = h.kit(organisation)
 		h.engine = engine.New(h, h.rules)
@@ -178,7 +179,7 @@ func paired(t *testing.T, request model.Request) {
 // kit builds the organisation's kit with the tools of the house.
 func (h *house) kit(o agents.Organisation) *perform.Kit {
 	h.t.Helper()
-	kit, err := perform.Builder{Egress: func(agents.Organisation) (*tool.Egress, error) { return nil, nil }}.Build(o)
+	kit, err := perform.Builder{Egress: func(agents.Organisation) (*tool.Egress, error) { return nil, nil }, Memory: h.brain}.Build(o)
 	require.NoError(h.t, err)
 	var tools []tool.Tool
 	for _, d := range o.Tools {

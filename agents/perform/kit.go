@@ -17,6 +17,7 @@ type Builder struct {
 	Files       *os.Root                                        // root of the built-in file tools; nil for none
 	Egress      func(agents.Organisation) (*tool.Egress, error) // what tools may reach
 	Credentials tool.Credentials
+	Memory      Memory // what runs recall from; nil for none
 	// Provider opens a provider that is neither script nor offline.
 	Provider func(agents.Model) (model.Provider, error)
 }
@@ -40,7 +41,7 @@ func (b Builder) Build(organisation agents.Organisation) (*Kit, error) {
 		return nil, err
 	}
 	kit := &Kit{Organisation: organisation, Digest: digest, Box: box,
-		Rules: newRules(organisation, digest, set)}
+		Rules: newRules(organisation, digest, set), Memory: b.Memory}
 	kit.Provider = func(name string) (model.Provider, bool) {
 		provider, known := providers[name]
 		return provider, known

@@ -22,6 +22,7 @@ type Kit struct {
 	Digest       string
 	Box          *tool.Box
 	Rules        run.Rules
+	Memory       Memory // nil for none
 	// Provider returns what answers for a model of the catalogue.
 	Provider func(name string) (model.Provider, bool)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/tool"
+	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -25,39 +27,87 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	prompt, err := j.prompt(ctx, revision)
+	remembered, found, err := j.recall(ctx, revision)
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	choice, why := j.choose(revision)
+	prompt, remembered, err := j.prompt(ctx, revision, remembered, found)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	marking := j.state.Marking
+	if remembered != nil {
+		for _, recalled := range remembered.Items {
+			marking = marking.Join(recalled.Marking)
+		}
+	}
+	choice, why := j.choose(revision, marking.Labels)
 	maxTokens := choice.MaxOutput
 	request := model.Request{Model: choice.Model, Messages: prompt.Messages, Tools: prompt.Tools, MaxTokens: maxTokens}
 	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: choice.Name, Why: why, Prompt: prompt.Digest,
-		Reserve: worstCase(choice, prompt.Bytes, maxTokens), Steers: prompt.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs}
+		Reserve: worstCase(choice, prompt.Bytes, maxTokens), Steers: prompt.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered}
 	t := &turnTaking{job: j, effect: effect, choice: choice, request: request, sealer: j.sealer(),
-		marking: j.state.Marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), names: j.names(revision)}
+		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), names: j.names(revision)}
 	return engine.Prepared{Command: begin, Perform: t.take}, nil
 }
 
 // prompt is the run's prompt with what came since the last turn. It grows in
-// the memory that the run's owner keeps, so that a turn costs what is new.
-func (j *job) prompt(ctx context.Context, revision agents.Revision) (Prompt, error) {
+// the memory that the run's owner keeps, so that a turn costs what is new; what
+// was recalled and is not as it was any more makes it anew. It returns what is
+// to be recorded of memory, too: also that it could not be asked.
+func (j *job) prompt(ctx context.Context, revision agents.Revision, remembered *run.Remembrance, found map[string]view.Rendering) (Prompt, *run.Remembrance, error) {
 	c, kept := (*j.view.Memory).(*compiler)
 	if !kept {
 		c = &compiler{}
 	}
 	texts, err := j.view.Texts(ctx, c.needs(j.state)...)
 	if err != nil {
-		return Prompt{}, err
+		return Prompt{}, nil, err
 	}
+	asking := j.asking(revision)
+	now, whole, err := j.present(ctx, asking, c.items(j.state, texts))
+	if err != nil {
+		return Prompt{}, nil, err
+	}
+	if !whole {
+		remembered = withoutMemory(remembered)
+	}
+	now = joined(now, found)
 	persona, _ := j.kit.Organisation.Persona(revision.Persona)
-	in := Input{Revision: revision, Persona: persona, State: j.state, Texts: texts}
+	in := Input{Revision: revision, Persona: persona, State: j.state, Texts: texts, Reader: asking.reader, Memory: now, Recall: remembered}
+	if kept && !c.holds(in) {
+		c, kept = &compiler{}, false
+		if in.Texts, err = j.view.Texts(ctx, c.needs(j.state)...); err != nil {
+			return Prompt{}, nil, err
+		}
+	}
 	if !kept {
 		in.Tools = j.tools(revision)
 	}
 	c.extend(in)
 	*j.view.Memory = c
-	return c.finish()
+	prompt, err := c.finish()
+	return prompt, remembered, err
+}
+
+// withoutMemory says that memory could not be asked, besides what it gave.
+func withoutMemory(r *run.Remembrance) *run.Remembrance {
+	if r == nil {
+		r = &run.Remembrance{Cause: run.RecallNews}
+	}
+	if !slices.Contains(r.Missing, run.MemoryOut) {
+		r.Missing = append(slices.Clip(r.Missing), run.MemoryOut)
+	}
+	return r
+}
+
+// joined are both, with the second above the first.
+func joined(a, b map[string]view.Rendering) map[string]view.Rendering {
+	if a == nil {
+		return b
+	}
+	maps.Copy(a, b)
+	return a
 }
 
 // tools are the definitions that the run may see, by name.
@@ -87,25 +137,36 @@ func (j *job) names(revision agents.Revision) map[string]bool {
 
 // choose takes the first model of the revision that may read what the run has
 // read.
-func (j *job) choose(revision agents.Revision) (agents.Model, string) {
-	for i, name := range revision.Models {
-		candidate, known := j.kit.Organisation.Model(name)
-		_, served := j.kit.Provider(name)
-		allowed := slices.Contains(j.state.Authority.Models, name)
-		if !known || !served || !allowed || !j.mayRead(name) {
-			continue
-		}
-		if i == 0 {
-			return candidate, "first choice of the agent"
-		}
-		return candidate, fmt.Sprintf("choice %d of the agent: earlier ones are not available or may not read these labels", i+1)
+func (j *job) choose(revision agents.Revision, labels policy.Labels) (agents.Model, string) {
+	i := j.firstModel(revision, labels)
+	if i < 0 {
+		return agents.Model{}, "no model may read what the run has read"
 	}
-	return agents.Model{}, "no model may read what the run has read"
+	choice, _ := j.kit.Organisation.Model(revision.Models[i])
+	if i == 0 {
+		return choice, "first choice of the agent"
+	}
+	return choice, fmt.Sprintf("choice %d of the agent: earlier ones are not available or may not read these labels", i+1)
 }
 
-func (j *job) mayRead(name string) bool {
-	for _, label := range j.state.Marking.Labels {
-		rule, known := j.current.Organisation.Label(label)
+// firstModel is the place among the agent's models of the first one that may
+// read text with the labels, -1 where there is none.
+func (j *job) firstModel(revision agents.Revision, labels policy.Labels) int {
+	return firstModel(j.kit, j.current, revision, j.state.Authority, labels)
+}
+
+// firstModel looks among the models of a kit under the labels' present rules.
+func firstModel(kit, current *Kit, revision agents.Revision, authority policy.Authority, labels policy.Labels) int {
+	return slices.IndexFunc(revision.Models, func(name string) bool {
+		_, known := kit.Organisation.Model(name)
+		_, served := kit.Provider(name)
+		return known && served && slices.Contains(authority.Models, name) && mayRead(current.Organisation, name, labels)
+	})
+}
+
+func mayRead(o agents.Organisation, name string, labels policy.Labels) bool {
+	for _, label := range labels {
+		rule, known := o.Label(label)
 		if !known || len(rule.Models) > 0 && !slices.Contains(rule.Models, name) {
 			return false // a label that nobody knows any more is read by no model
 		}
