@@ -46,6 +46,8 @@ var layers = map[string][]string{
 	"memory":                           {"memory/embed", "memory/index", "memory/rank", "memory/view", "orchestrator/canon", "orchestrator/policy"},
 	"memory/embed":                     {"memory/rank", "orchestrator/policy"},
 	"memory/index":                     {"memory/rank", "memory/view", "orchestrator/policy"},
+	"memory/index/flat":                {"memory/index", "memory/rank", "memory/view"},
+	"memory/index/indextest":           {"memory/index", "memory/rank", "memory/view"},
 	"memory/rank":                      {"memory/view", "orchestrator/policy"},
 	"memory/view":                      {"orchestrator/canon", "orchestrator/policy"},
 	"graph":                            {"agents", "graph/generated", "graph/graphiql", "graph/remembered", "graph/scalar", "memory", "memory/embed", "memory/index", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account"},
