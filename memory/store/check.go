@@ -1,0 +1,206 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"gantry.dev/memory/index"
+	"gantry.dev/memory/rank"
+	"gantry.dev/memory/view"
+	"gantry.dev/orchestrator/policy"
+)
+
+// Sets returns the label sets that an organisation's memory has, by id.
+func (s *Store) Sets(ctx context.Context, organisation string) (map[string]policy.Labels, error) {
+	sets := map[string]policy.Labels{}
+	rows, err := s.read.query(ctx, "SELECT id, labels FROM memory_sets WHERE organisation = ?", organisation)
+	return sets, each(rows, err, func(scan func(...any) error) error {
+		var id, text string
+		if err := scan(&id, &text); err != nil {
+			return err
+		}
+		var labels policy.Labels
+		err := json.Unmarshal([]byte(text), &labels)
+		sets[id] = labels
+		return err
+	})
+}
+
+// Statistics counts, for each of the terms, the views that hold it among those
+// that a reader is cleared for.
+func (s *Store) Statistics(ctx context.Context, scope Scope, terms []uint32) (rank.Statistics, error) {
+	found := rank.Statistics{Holding: map[uint32]int64{}}
+	if scope.empty() {
+		return found, nil
+	}
+	wanted := []int64{allViews}
+	for _, term := range terms {
+		wanted = append(wanted, int64(term))
+	}
+	rows, err := s.read.query(ctx, "SELECT term, CAST(sum(views) AS BIGINT) FROM memory_terms WHERE organisation = ? AND "+
+		s.read.among("space")+" AND "+s.read.among("set_id")+" AND "+s.read.among("term")+" GROUP BY term",
+		scope.Organisation, list(s.read, scope.Spaces), list(s.read, scope.Sets), s.read.numbers(wanted))
+	return found, each(rows, err, func(scan func(...any) error) error {
+		var term, views int64
+		if err := scan(&term, &views); err != nil {
+			return err
+		}
+		if term == allViews {
+			found.Documents = views
+		} else {
+			found.Holding[uint32(term)] = views
+		}
+		return nil
+	})
+}
+
+// Checked is a view of which the store says that it is there now, and that the
+// reader may see it.
+type Checked struct {
+	Item       string
+	Version    uint64
+	Kind       view.Kind
+	Space      view.Space
+	RecordedMs int64
+	Ref        string // stands for the source: equal where that is
+	Position   int
+	View       view.View // without Labels, Text and Etag
+	Terms      rank.Terms
+	Vectors    map[string][]float32 // by vector space
+}
+
+// checkedQuery begins every question for views under a reader's rights.
+const checkedQuery = "SELECT i.id, i.version, i.kind, i.space, i.recorded_ms, i.ref_key, i.position, k.wrapped, v.set_id, v.omit, v.terms " +
+	"FROM memory_items i JOIN memory_generations g ON g.item = i.id AND g.erased = 0 AND g.version = i.version " +
+	"JOIN memory_keys k ON k.item = i.id JOIN memory_views v ON v.item = i.id"
+
+// where is the reader's predicate over checkedQuery.
+func (s *Store) where(scope Scope) (text string, args []any) {
+	return " WHERE i.organisation = ? AND " + s.read.among("i.space") + " AND " + s.read.among("v.set_id") + " AND (i.expires_ms = 0 OR i.expires_ms > ?)",
+		[]any{scope.Organisation, list(s.read, scope.Spaces), list(s.read, scope.Sets), scope.NowMs}
+}
+
+// Check returns those of an index's suggestions that are what the store has now
+// and that the reader may see as its one view of the item.
+func (s *Store) Check(ctx context.Context, scope Scope, suggested []index.Ref) ([]Checked, error) {
+	if scope.empty() || len(suggested) == 0 {
+		return nil, nil
+	}
+	items, versions, sets := make([]string, len(suggested)), make([]int64, len(suggested)), make([]string, len(suggested))
+	triples := make([][3]any, len(suggested))
+	for n, ref := range suggested {
+		items[n], versions[n], sets[n] = ref.Item, int64(ref.Version), ref.Set
+		triples[n] = [3]any{ref.Item, ref.Version, ref.Set}
+	}
+	where, args := s.where(scope)
+	var from string
+	var asked []any
+	if s.config.Postgres {
+		from = " JOIN unnest(?::text[], ?::bigint[], ?::text[]) AS s(item, version, set_id) ON s.item = i.id AND s.version = i.version AND s.set_id = v.set_id"
+		asked = []any{items, versions, sets}
+	} else {
+		written, err := json.Marshal(triples)
+		if err != nil {
+			return nil, err
+		}
+		from = " JOIN json_each(?) s ON s.value ->> 0 = i.id AND s.value ->> 1 = i.version AND s.value ->> 2 = v.set_id"
+		asked = []any{string(written)}
+	}
+	return s.checked(ctx, scope, checkedQuery+from+where, append(asked, args...))
+}
+
+// Beside returns the views at places of sources, as the reader sees them. Refs
+// are RefKeys.
+func (s *Store) Beside(ctx context.Context, scope Scope, places []rank.Place) ([]Checked, error) {
+	if scope.empty() || len(places) == 0 {
+		return nil, nil
+	}
+	byRef := map[string][]int64{}
+	for _, place := range places {
+		byRef[place.Ref] = append(byRef[place.Ref], int64(place.Position))
+	}
+	where, args := s.where(scope)
+	query := checkedQuery + where + " AND i.ref_key = ? AND i.ref_key <> '' AND " + s.read.among("i.position")
+	var found []Checked
+	for _, ref := range slices.Sorted(keysOf(byRef)) {
+		some, err := s.checked(ctx, scope, query, append(slices.Clone(args), ref, s.read.numbers(byRef[ref])))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, some...)
+	}
+	return found, nil
+}
+
+func (s *Store) checked(ctx context.Context, scope Scope, query string, args []any) ([]Checked, error) {
+	keys, err := s.keys.ring(scope.Organisation)
+	if err != nil {
+		return nil, err
+	}
+	allowed := func(set string) bool {
+		_, found := slices.BinarySearch(scope.Sets, set)
+		return found
+	}
+	var found []Checked
+	sealers := map[string]sealer{}
+	rows, err := s.read.query(ctx, query, args...)
+	err = each(rows, err, func(scan func(...any) error) error {
+		var c Checked
+		var wrapped, terms []byte
+		var omit string
+		if err := scan(&c.Item, &c.Version, &c.Kind, &c.Space, &c.RecordedMs, &c.Ref, &c.Position, &wrapped, &c.View.Set, &omit, &terms); err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(omit), &c.View.Omit); err != nil {
+			return err
+		}
+		if !c.View.Fits(allowed) {
+			return nil
+		}
+		sealing, err := keys.unwrap(c.Item, wrapped)
+		if err != nil {
+			return err
+		}
+		plain, err := sealing.open(roleTerms+c.View.Set, terms)
+		if err != nil {
+			return err
+		}
+		c.Terms, sealers[c.Item] = decodeTerms(plain), sealing
+		found = append(found, c)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, s.vectors(ctx, found, sealers)
+}
+
+// vectors fills in the vectors of what was checked.
+func (s *Store) vectors(ctx context.Context, found []Checked, sealers map[string]sealer) error {
+	at := map[[2]string]*Checked{}
+	ids := make([]string, len(found))
+	for n := range found {
+		found[n].Vectors = map[string][]float32{}
+		at[[2]string{found[n].Item, found[n].View.Set}] = &found[n]
+		ids[n] = found[n].Item
+	}
+	rows, err := s.read.query(ctx, "SELECT item, set_id, vector_space, sealed FROM memory_vectors WHERE "+s.read.among("item"), list(s.read, ids))
+	return each(rows, err, func(scan func(...any) error) error {
+		var item, set, space string
+		var sealed []byte
+		if err := scan(&item, &set, &space, &sealed); err != nil {
+			return err
+		}
+		c := at[[2]string{item, set}]
+		if c == nil {
+			return nil
+		}
+		plain, err := sealers[item].open(roleVector+set+"\x00"+space, sealed)
+		if err != nil {
+			return err
+		}
+		c.Vectors[space] = decodeVector(plain)
+		return nil
+	})
+}

@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"gantry.dev/memory/index"
+)
+
+// Command is a command that was done, or is.
+type Command struct {
+	Organisation, Principal, ID string
+	Request                     string // keyed digest of what was asked; empty where its item was erased
+	Item                        string
+	Known                       bool // the item was there already
+}
+
+// Command returns a command that was done before, and false where none was.
+// Whoever asks for the same one waits until the transaction ends.
+func (t *Tx) Command(ctx context.Context, organisation, principal, id string) (Command, bool, error) {
+	c := Command{Organisation: organisation, Principal: principal, ID: id}
+	var known int
+	err := each1(ctx, t.conn, "SELECT request, item, known FROM memory_commands WHERE organisation = ? AND principal = ? AND command = ?",
+		[]any{organisation, principal, id}, &c.Request, &c.Item, &known)
+	c.Known = known != 0
+	if errors.Is(err, errNoRow) {
+		return c, false, nil
+	}
+	return c, err == nil, err
+}
+
+// Keep keeps a command that is done.
+func (t *Tx) Keep(ctx context.Context, c Command) error {
+	_, err := t.exec(ctx, "INSERT INTO memory_commands (organisation, principal, command, request, item, known) VALUES (?, ?, ?, ?, ?, ?)",
+		c.Organisation, c.Principal, c.ID, c.Request, c.Item, truth(c.Known))
+	return err
+}
+
+// Audit says who did what to which items. It holds no text.
+type Audit struct {
+	Organisation, Principal, Run string
+	Act                          string
+	Items                        []string
+	Digest                       string // of what was done, for example of the etags before and after
+}
+
+// Note keeps an audit entry.
+func (t *Tx) Note(ctx context.Context, a Audit) error {
+	items, err := json.Marshal(a.Items)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(ctx, "INSERT INTO memory_audit (id, organisation, at_ms, principal, run, act, items, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		t.store.NewID(), a.Organisation, t.nowMs, a.Principal, a.Run, a.Act, string(items), a.Digest)
+	return err
+}
+
+// Receipt is a receipt as it is kept.
+type Receipt struct {
+	ID, Organisation, Principal string
+	Items                       []string // everything that was erased
+	VerifiedMs                  int64    // 0: not yet
+	Body                        []byte   // as its principal gets it
+}
+
+// File keeps a receipt.
+func (t *Tx) File(ctx context.Context, r Receipt) error {
+	items, err := json.Marshal(r.Items)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(ctx, "INSERT INTO memory_receipts (id, organisation, principal, items, verified_ms, body) VALUES (?, ?, ?, ?, ?, ?)",
+		r.ID, r.Organisation, r.Principal, string(items), r.VerifiedMs, string(r.Body))
+	return err
+}
+
+// Refile keeps what a receipt says now, and when it was verified.
+func (s *Store) Refile(ctx context.Context, r Receipt) error {
+	return s.Write(ctx, 0, func(ctx context.Context, tx *Tx) error {
+		_, err := tx.exec(ctx, "UPDATE memory_receipts SET verified_ms = ?, body = ? WHERE id = ?", r.VerifiedMs, string(r.Body), r.ID)
+		return err
+	})
+}
+
+const receiptColumns = "id, organisation, principal, items, verified_ms, body"
+
+// Receipt returns a receipt of an organisation, and false where there is none.
+func (s *Store) Receipt(ctx context.Context, organisation, id string) (Receipt, bool, error) {
+	found, err := s.receipts(ctx, "SELECT "+receiptColumns+" FROM memory_receipts WHERE organisation = ? AND id = ?", organisation, id)
+	if err != nil || len(found) == 0 {
+		return Receipt{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// Unverified returns receipts of what was not yet found to be gone everywhere.
+func (s *Store) Unverified(ctx context.Context, limit int) ([]Receipt, error) {
+	return s.receipts(ctx, "SELECT "+receiptColumns+" FROM memory_receipts WHERE verified_ms = 0 ORDER BY id LIMIT ?", limit)
+}
+
+func (s *Store) receipts(ctx context.Context, query string, args ...any) (found []Receipt, _ error) {
+	rows, err := s.read.query(ctx, query, args...)
+	return found, each(rows, err, func(scan func(...any) error) error {
+		var r Receipt
+		var items, body string
+		if err := scan(&r.ID, &r.Organisation, &r.Principal, &items, &r.VerifiedMs, &body); err != nil {
+			return err
+		}
+		r.Body = []byte(body)
+		found = append(found, r)
+		return json.Unmarshal([]byte(items), &found[len(found)-1].Items)
+	})
+}
+
+// The states of a vector space.
+const (
+	Building = "BUILDING" // views get vectors, searches do not use them yet
+	Active   = "ACTIVE"
+	Retired  = "RETIRED"
+)
+
+// VectorSpaces returns the vector spaces in some states, by id.
+func (s *Store) VectorSpaces(ctx context.Context, states ...string) (spaces []index.VectorSpace, _ error) {
+	rows, err := s.read.query(ctx, "SELECT id, model, dim FROM memory_vector_spaces WHERE "+s.read.among("state")+" ORDER BY id", list(s.read, states))
+	return spaces, each(rows, err, func(scan func(...any) error) error {
+		var space index.VectorSpace
+		err := scan(&space.ID, &space.Model, &space.Dim)
+		spaces = append(spaces, space)
+		return err
+	})
+}
+
+// KeepVectorSpace says in which state a vector space is.
+func (t *Tx) KeepVectorSpace(ctx context.Context, space index.VectorSpace, state string) error {
+	_, err := t.exec(ctx, "INSERT INTO memory_vector_spaces (id, model, dim, state) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state",
+		space.ID, space.Model, space.Dim, state)
+	return err
+}
