@@ -89,9 +89,18 @@ func dense(parts []*part, query *index.Query) []index.Hit {
 }
 
 func (s stretch) scan(query *index.Query, best *top) {
-	dim := s.part.dim
-	block := s.part.blocks[s.begin/blockRows]
-	for n := s.begin; n < s.end; n++ {
+	dim, n := s.part.dim, s.begin
+	block := s.part.blocks[s.begin/blockRows][:(s.end-s.begin)*dim]
+	for ; n+4 <= s.end; n += 4 {
+		scores := dot4(query.Vector, block)
+		block = block[4*dim:]
+		for i, score := range scores {
+			if score := float64(score); !best.full() || score >= best.worst() {
+				s.part.offer(n+i, score, query.NowMs, best)
+			}
+		}
+	}
+	for ; n < s.end; n++ {
 		score := float64(dot(query.Vector, block[:dim]))
 		block = block[dim:]
 		if !best.full() || score >= best.worst() {
@@ -177,28 +186,4 @@ func (t *top) offer(hit index.Hit) {
 func (t *top) sorted() []index.Hit {
 	sort.Slice(t.hits, func(i, j int) bool { return index.Better(t.hits[i], t.hits[j]) })
 	return t.hits
-}
-
-// dot is the scalar product. Eight sums go side by side, because each addition
-// would otherwise wait for the one before it; they are joined in one order, so
-// the same vectors give the same bits.
-func dot(a, b []float32) float32 {
-	var s0, s1, s2, s3, s4, s5, s6, s7 float32
-	b = b[:len(a)]
-	for len(a) >= 8 {
-		x, y := (*[8]float32)(a), (*[8]float32)(b)
-		s0 += x[0] * y[0]
-		s1 += x[1] * y[1]
-		s2 += x[2] * y[2]
-		s3 += x[3] * y[3]
-		s4 += x[4] * y[4]
-		s5 += x[5] * y[5]
-		s6 += x[6] * y[6]
-		s7 += x[7] * y[7]
-		a, b = a[8:], b[8:]
-	}
-	for i, x := range a {
-		s0 += x * b[i]
-	}
-	return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
 }
