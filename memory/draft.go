@@ -116,7 +116,8 @@ func RefusalOf(err error) error {
 		{view.ErrSubject, "SUBJECT_DIFFERS", "Only what has the same subject can take an item's place; give its subject, or remember it beside the item."},
 		{view.ErrAudience, "AUDIENCE", "The space has readers who may not read a source; remember it in the source's space or in your own."},
 		{view.ErrGroup, "GROUP_DIFFERS", "Only items of one space with the same labels can become one; consolidate each group by itself."},
-		{view.ErrOutlived, "EXPIRES", "It would expire while others still need what it replaces; let it not expire earlier."},
+		{view.ErrReadOnly, "NOT_ENTITLED", "You may not write where the item stands; ask somebody who may."},
+		{view.ErrOutlived, "EXPIRES", "It would expire before what it replaces; let it not expire earlier, or say until when it is true instead."},
 		{view.ErrTooManySets, "TOO_MANY_LABEL_SETS", "The text has too many combinations of labels; split it into several."},
 	} {
 		if errors.Is(err, known.err) {

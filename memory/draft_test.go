@@ -114,12 +114,12 @@ func TestPrepareRefuses(t *testing.T) {
 
 func TestEveryRefusalOfTheViewHasACode(t *testing.T) {
 	codes := map[string]bool{}
-	for _, err := range []error{view.ErrAbsent, view.ErrNotWhole, view.ErrSubject, view.ErrAudience, view.ErrGroup, view.ErrOutlived, view.ErrTooManySets} {
+	for _, err := range []error{view.ErrAbsent, view.ErrNotWhole, view.ErrSubject, view.ErrAudience, view.ErrGroup, view.ErrReadOnly, view.ErrOutlived, view.ErrTooManySets} {
 		var refusal *memory.Refusal
 		require.ErrorAs(t, memory.RefusalOf(fmt.Errorf("here: %w", err)), &refusal)
 		codes[refusal.Code] = true
 	}
-	require.Len(t, codes, 7)
+	require.Len(t, codes, 8)
 	other := errors.New("the store failed")
 	require.Equal(t, other, memory.RefusalOf(other))
 }

@@ -11,10 +11,11 @@ import (
 var (
 	ErrAbsent   = errors.New("no such item for this reader")
 	ErrNotWhole = errors.New("the reader sees only a part of the item")
+	ErrReadOnly = errors.New("the reader may not write where the item stands")
 	ErrSubject  = errors.New("the two items are not about the same subject")
 	ErrAudience = errors.New("the space has readers who may not read a source")
 	ErrGroup    = errors.New("the items are not of one space and one label set")
-	ErrOutlived = errors.New("it would expire before what it replaces for some readers only")
+	ErrOutlived = errors.New("it would expire before what it replaces")
 )
 
 // Derived is what an item made from others carries at least.
@@ -92,6 +93,16 @@ func Labelled(segments []Segment, labels policy.Labels) []Segment {
 	return out
 }
 
+// Unlabelled returns the segments, each without these labels, merged likewise.
+func Unlabelled(segments []Segment, labels policy.Labels) []Segment {
+	var out []Segment
+	for _, segment := range segments {
+		segment.Labels = without(segment.Labels, labels)
+		out = Append(out, segment)
+	}
+	return out
+}
+
 // Append adds a segment to others, or to the last of them where nothing tells
 // the two apart. An empty one adds nothing.
 func Append(segments []Segment, next Segment) []Segment {
@@ -109,64 +120,63 @@ func Append(segments []Segment, next Segment) []Segment {
 }
 
 // MaySupersede reports with nil whether the reader may put next in the place of
-// old: it sees all of old, and both are about the same subject. The errors are
-// ErrAbsent, ErrNotWhole, ErrSubject and ErrOutlived.
+// old: it sees all of old and may write where it stands, and both are about the
+// same subject. The errors are ErrAbsent, ErrNotWhole, ErrReadOnly, ErrSubject
+// and ErrOutlived.
 func MaySupersede(old, next *Item, reader *Reader) error {
-	switch {
-	case !reader.Sees(old) || next.Organisation != old.Organisation:
+	if next.Organisation != old.Organisation {
 		return ErrAbsent
-	case !reader.SeesWhole(old):
-		return ErrNotWhole
-	case old.Subject == "" || old.Subject != next.Subject:
+	}
+	if err := mayReplace(old, reader); err != nil {
+		return err
+	}
+	if old.Subject == "" || old.Subject != next.Subject {
 		return ErrSubject
 	}
-	return outlived(old, next)
+	return outlives(old, next)
 }
 
 // MayConsolidate reports with nil whether the reader may put next in the place
-// of the sources: it sees all of each, and they stand in one space, which is
+// of the sources: it may replace each, and they stand in one space, which is
 // next's, under one label set, so that no label creeps from one to another. The
-// errors are ErrAbsent, ErrNotWhole, ErrGroup and ErrOutlived.
+// errors are ErrAbsent, ErrNotWhole, ErrReadOnly, ErrGroup and ErrOutlived.
 func MayConsolidate(sources []*Item, next *Item, reader *Reader) error {
 	for _, source := range sources {
-		if !reader.Sees(source) {
-			return ErrAbsent
-		}
-	}
-	for _, source := range sources {
-		if !reader.SeesWhole(source) {
-			return ErrNotWhole
+		if err := mayReplace(source, reader); err != nil {
+			return err
 		}
 	}
 	for _, source := range sources {
 		if source.Space != next.Space || SetID(source.Labels()) != SetID(sources[0].Labels()) {
 			return ErrGroup
 		}
-		if err := outlived(source, next); err != nil {
+		if err := outlives(source, next); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// outlived refuses what would take an item with it when it expires although
-// some of the item's readers never saw it: they would learn that it was there.
-func outlived(old, next *Item) error {
-	if next.ExpiresMs == 0 || old.ExpiresMs != 0 && old.ExpiresMs <= next.ExpiresMs {
-		return nil
+// mayReplace asks for the right to erase, because an erasure takes with an item
+// what it superseded.
+func mayReplace(old *Item, reader *Reader) error {
+	switch {
+	case !reader.Sees(old):
+		return ErrAbsent
+	case !reader.SeesWhole(old):
+		return ErrNotWhole
+	case !reader.Writes(old.Space):
+		return ErrReadOnly
 	}
-	if next.Space == old.Space && lowestWithin(old, next) {
-		return nil
-	}
-	return ErrOutlived
+	return nil
 }
 
-// lowestWithin reports whether whoever sees some of old sees some of next.
-func lowestWithin(old, next *Item) bool {
-	for _, segment := range old.Segments {
-		if !slices.ContainsFunc(next.Segments, func(s Segment) bool { return s.Labels.Within(segment.Labels) }) {
-			return false
-		}
+// outlives refuses what would be gone before what it replaces. So whatever
+// expires, its older versions have gone before it: none comes back, and none
+// has to be taken from readers who never saw the newer one.
+func outlives(old, next *Item) error {
+	if next.ExpiresMs != 0 && (old.ExpiresMs == 0 || next.ExpiresMs < old.ExpiresMs) {
+		return ErrOutlived
 	}
-	return true
+	return nil
 }

@@ -49,8 +49,7 @@ func SuccessorOf(item *Item) Successor {
 // it, both are shown.
 //
 // successors returns those items that supersede the one with the id directly
-// and that the reader sees, expired or not: what comes after an expired one is
-// erased with it, so it does not come back in between.
+// and that the reader sees.
 func Hidden(item *Item, moment Moment, successors func(id string) []Successor) bool {
 	passed := map[string]bool{item.ID: true}
 	for waiting := []string{item.ID}; len(waiting) > 0; waiting = waiting[1:] {
