@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/brain"
 	"gantry.dev/cmd/gantry/client"
 )
 
@@ -38,7 +39,7 @@ func remote() []*cobra.Command {
 }
 
 // asking returns a command that asks a server.
-func asking(use, short string, args cobra.PositionalArgs, do func(command *cobra.Command, c *client.Client, args []string) error) *cobra.Command {
+func asking(use, short string, args cobra.PositionalArgs, do brain.Do) *cobra.Command {
 	var to access
 	command := &cobra.Command{Use: use, Short: short, Args: args, RunE: func(command *cobra.Command, args []string) error {
 		c, err := to.client()

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gantry.dev/agents"
+	"gantry.dev/cmd/gantry/cli/brain"
 	"gantry.dev/cmd/gantry/ledger"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/orchestrator/notary"
@@ -24,6 +25,7 @@ func Root() *cobra.Command {
 	root.AddCommand(devCommand(), demoCommand(), serveCommand(), workCommand(), migrateCommand(), applyCommand(), keysCommand(), tokenCommand(),
 		verifyCommand(), doctorCommand(), benchCommand(), Policy(policySource), ledger.Command())
 	root.AddCommand(remote()...)
+	root.AddCommand(brain.Commands(brain.House{Ask: asking, Say: say, JSON: printJSON, JSONFlag: jsonFlag})...)
 	refuseUnknown(root)
 	sayUse(root)
 	return root

@@ -18,12 +18,51 @@ func (c *Client) RunID(ctx context.Context, named string) (string, error) {
 	if _, err := uuid.Parse(id); err != nil {
 		return named, nil //nolint:nilerr // not a journal id: taken as it is
 	}
-	var got struct{ Viewer struct{ Organisation string } }
-	if err := c.Ask(ctx, viewerDocument, nil, &got); err != nil {
+	ids, err := c.global(ctx, "run", id)
+	if err != nil {
 		return "", err
 	}
-	raw, err := json.Marshal([]string{"run", got.Viewer.Organisation, id})
-	return base64.RawURLEncoding.EncodeToString(raw), err
+	return ids[0], nil
+}
+
+// MemoryIDs returns the global ids of items that a person named in any way that
+// anything prints. What is no id stays as it is. Errors: *Error.
+func (c *Client) MemoryIDs(ctx context.Context, named ...string) ([]string, error) {
+	return c.global(ctx, "memory", named...)
+}
+
+// ReceiptID returns the global id of a receipt that a person named in any way
+// that anything prints. Errors: *Error.
+func (c *Client) ReceiptID(ctx context.Context, named string) (string, error) {
+	ids, err := c.global(ctx, "forgetting", named)
+	if err != nil {
+		return "", err
+	}
+	return ids[0], nil
+}
+
+// global makes global ids of a kind of those that are not.
+func (c *Client) global(ctx context.Context, kind string, ids ...string) ([]string, error) {
+	var got struct{ Viewer struct{ Organisation string } }
+	out := make([]string, 0, len(ids))
+	for _, id := range ids {
+		id = strings.TrimSpace(id)
+		if _, err := uuid.Parse(id); err != nil {
+			out = append(out, id) // taken as it is
+			continue
+		}
+		if got.Viewer.Organisation == "" {
+			if err := c.Ask(ctx, viewerDocument, nil, &got); err != nil {
+				return nil, err
+			}
+		}
+		raw, err := json.Marshal([]string{kind, got.Viewer.Organisation, id})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, base64.RawURLEncoding.EncodeToString(raw))
+	}
+	return out, nil
 }
 
 const viewerDocument = `{viewer{organisation}}`

@@ -1,0 +1,121 @@
+package brain
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"gantry.dev/cmd/gantry/client"
+)
+
+const reasonFlag = "reason"
+
+func (h House) supersede() *cobra.Command {
+	var draft client.MemoryDraft
+	var expires moment
+	var trusted bool
+	command := h.onItem("supersede ID TEXT|-", "Remember what takes an item's place, for all who see both", cobra.ExactArgs(2), func(command *cobra.Command, c *client.Client, args []string) error {
+		item, err := c.MemoryItem(command.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		if draft.Text, err = textOf(command, args[1]); err != nil {
+			return err
+		}
+		complete(&draft, expires, trusted)
+		// What is not said stays as it was.
+		if flags := command.Flags(); !flags.Changed("space") {
+			draft.Space = item.Space
+		}
+		if draft.Kind == "" {
+			draft.Kind = item.Kind
+		}
+		if draft.Subject == "" {
+			draft.Subject = item.Subject
+		}
+		done, err := c.Supersede(command.Context(), item.ID, draft)
+		return h.sayRemembered(command, done, err)
+	})
+	draftFlags(command, &draft, &expires, &trusted, "")
+	command.Flag("space").Usage = "where (default where the item is)"
+	return command
+}
+
+func (h House) consolidate() *cobra.Command {
+	var draft client.MemoryDraft
+	var expires moment
+	var trusted bool
+	command := h.Ask("consolidate TEXT|- ID ID...", "Keep one text in place of several items, for those who see all of them", cobra.MinimumNArgs(3), func(command *cobra.Command, c *client.Client, args []string) error {
+		ids, err := c.MemoryIDs(command.Context(), args[1:]...)
+		if err != nil {
+			return err
+		}
+		if draft.Text, err = textOf(command, args[0]); err != nil {
+			return err
+		}
+		complete(&draft, expires, trusted)
+		done, err := c.Consolidate(command.Context(), ids, draft)
+		return h.sayRemembered(command, done, err)
+	})
+	draftFlags(command, &draft, &expires, &trusted, "FACT")
+	return command
+}
+
+func (h House) promote() *cobra.Command {
+	var reason string
+	command := h.onItem("promote ID", "Let an untrusted item be trusted, on your word", cobra.ExactArgs(1), func(command *cobra.Command, c *client.Client, args []string) error {
+		item, err := c.Promote(command.Context(), args[0], reason)
+		if err != nil {
+			return err
+		}
+		return h.sayItem(command.OutOrStdout(), item, item.Integrity, "")
+	})
+	needsReason(command, &reason)
+	return command
+}
+
+func (h House) declassify() *cobra.Command {
+	var reason string
+	command := h.onItem("declassify ID LABEL...", "Take labels that you own from an item", cobra.MinimumNArgs(2), func(command *cobra.Command, c *client.Client, args []string) error {
+		item, err := c.Declassify(command.Context(), args[0], args[1:], reason)
+		if err != nil {
+			return err
+		}
+		return h.sayItem(command.OutOrStdout(), item, "declassified", "")
+	})
+	needsReason(command, &reason)
+	return command
+}
+
+func needsReason(command *cobra.Command, reason *string) {
+	command.Flags().StringVar(reason, reasonFlag, "", "why, for the record (needed)")
+	_ = command.MarkFlagRequired(reasonFlag) // the flag is declared above
+}
+
+func (h House) forget() *cobra.Command {
+	var asJSON bool
+	var what client.Forget
+	command := h.Ask("forget [ID...]", "Erase items with everything made of them, everywhere, and print the receipt", cobra.ArbitraryArgs, func(command *cobra.Command, c *client.Client, args []string) error {
+		given := 0
+		for _, set := range []bool{len(args) > 0, what.Ref != "", what.Subject != "", what.Space != ""} {
+			if set {
+				given++
+			}
+		}
+		if given != 1 {
+			return errors.New("name the items, or give one of --ref, --subject and --space")
+		}
+		var err error
+		if what.Items, err = c.MemoryIDs(command.Context(), args...); err != nil {
+			return err
+		}
+		receipt, err := c.Forget(command.Context(), what)
+		return h.sayReceipt(command, receipt, asJSON, err)
+	})
+	flags := command.Flags()
+	flags.StringVar(&what.Ref, "ref", "", "everything from this source, for example a document's name")
+	flags.StringVar(&what.Subject, "subject", "", "everything about this")
+	flags.StringVar(&what.Space, "space", "", "everything in this space")
+	h.JSONFlag(command, &asJSON, "one JSON object")
+	return command
+}

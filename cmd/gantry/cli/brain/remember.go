@@ -1,0 +1,206 @@
+package brain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gantry.dev/cmd/gantry/client"
+)
+
+func (h House) remember() *cobra.Command {
+	var draft client.MemoryDraft
+	var expires moment
+	var trusted bool
+	command := h.Ask("remember FILE|DIR|-", "Remember documents, or what you say", cobra.ExactArgs(1), func(command *cobra.Command, c *client.Client, args []string) error {
+		complete(&draft, expires, trusted)
+		if args[0] == "-" {
+			return h.rememberText(command, c, draft)
+		}
+		return h.rememberFiles(command, c, args[0], draft)
+	})
+	command.Long = "Remembers a document, or all documents of a folder, passage by passage: Markdown, text, HTML, PDF, CSV, JSON and e-mail.\n" +
+		"Each is known by its path as you give it (by its name alone where the path leads out of here). Remembered again, what it still says\n" +
+		"stays as it is, what changed takes the place of what was, and what it no longer says is forgotten, as far as you remembered it.\n" +
+		"A file that cannot be read is said and skipped; hidden files and links are passed over.\n\n" +
+		"With \"-\" it remembers one text from the standard input, for example:\n\n" +
+		"  echo \"Anna prefers meetings after ten.\" | gantry remember - --kind PREFERENCE --subject \"anna, meetings\""
+	draftFlags(command, &draft, &expires, &trusted, "")
+	command.Flag("kind").Usage += " (default PASSAGE for documents, FACT for what you say)"
+	return command
+}
+
+func (h House) rememberText(command *cobra.Command, c *client.Client, draft client.MemoryDraft) error {
+	text, err := textOf(command, "-")
+	if err != nil {
+		return err
+	}
+	draft.Text = text
+	done, err := c.Remember(command.Context(), draft)
+	return h.sayRemembered(command, done, err)
+}
+
+// sayRemembered says what became of a draft.
+func (h House) sayRemembered(command *cobra.Command, done client.Remembered, err error) error {
+	if err != nil {
+		return err
+	}
+	word := "remembered"
+	if done.Known {
+		word = "known already:"
+	}
+	return h.sayItem(command.OutOrStdout(), done.Item, word, "")
+}
+
+// found is a file to be remembered.
+type found struct {
+	name string // what its passages bear as their ref
+	path string // where it is here
+}
+
+// tally counts what became of files.
+type tally struct{ files, skipped, added, known, changed, gone int }
+
+func (h House) rememberFiles(command *cobra.Command, c *client.Client, given string, draft client.MemoryDraft) error {
+	files, err := filesOf(given)
+	if err != nil {
+		return err
+	}
+	sum := tally{files: len(files)}
+	for i, file := range files {
+		before := fmt.Sprintf("%d/%d %s: ", i+1, len(files), file.name)
+		done, err := rememberFile(command.Context(), c, file, draft)
+		if fatal(err) {
+			return err
+		}
+		if err != nil {
+			sum.skipped++
+			if err := h.Say(command.ErrOrStderr(), "%sskipped: %v", before, err); err != nil {
+				return err
+			}
+			continue
+		}
+		sum.added, sum.known, sum.changed, sum.gone = sum.added+done.Added, sum.known+done.Known, sum.changed+done.Changed, sum.gone+done.Gone
+		if err := h.Say(command.OutOrStdout(), "%s%s", before, told(done)); err != nil {
+			return err
+		}
+	}
+	if len(files) > 1 {
+		if err := h.Say(command.OutOrStdout(), "%d of %d files: %d passages new, %d known, %d changed, %d gone", sum.files-sum.skipped, sum.files, sum.added, sum.known, sum.changed, sum.gone); err != nil {
+			return err
+		}
+	}
+	if sum.skipped > 0 {
+		return fmt.Errorf("%d of %d files were skipped", sum.skipped, sum.files)
+	}
+	return nil
+}
+
+// told says what became of a document, in words.
+func told(done client.MemoryDocument) string {
+	if done.Known == done.Passages && done.Gone == 0 {
+		return fmt.Sprintf("nothing changed, %d known in %s", done.Known, done.Space)
+	}
+	words := fmt.Sprintf("%d new, %d known, %d changed, %d gone in %s", done.Added, done.Known, done.Changed, done.Gone, done.Space)
+	if done.Receipt != nil {
+		words += ", receipt " + client.ShortID(done.Receipt.ID)
+	}
+	return words
+}
+
+// maxFile bounds a file that is read, in bytes. The server takes less in one
+// request and says how much.
+const maxFile = 32 << 20
+
+func rememberFile(ctx context.Context, c *client.Client, file found, draft client.MemoryDraft) (client.MemoryDocument, error) {
+	opened, err := os.Open(file.path)
+	if err != nil {
+		return client.MemoryDocument{}, err
+	}
+	defer func() { _ = opened.Close() }() // only read
+	content, err := io.ReadAll(io.LimitReader(opened, maxFile+1))
+	switch {
+	case err != nil:
+		return client.MemoryDocument{}, err
+	case len(content) == 0:
+		return client.MemoryDocument{}, errors.New("the file is empty")
+	case len(content) > maxFile:
+		return client.MemoryDocument{}, fmt.Errorf("the file has more than %d bytes; split it", maxFile)
+	}
+	return c.RememberDocument(ctx, client.Document{Name: file.name, Content: content, Draft: draft})
+}
+
+// fatal reports whether an error would come again with every other file.
+func fatal(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return true
+	}
+	for _, code := range []string{client.CodeUnreachable, client.CodeUnexpected, "UNAUTHENTICATED", "MEMORY_UNAVAILABLE", "STORE_UNAVAILABLE", "INTERNAL", "SPACE", "UNKNOWN_LABEL", "QUOTA"} {
+		if client.IsCode(err, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// filesOf lists a file, or the files of a folder in order, without hidden ones
+// and links.
+func filesOf(given string) ([]found, error) {
+	about, err := os.Stat(given)
+	if err != nil {
+		return nil, err
+	}
+	name := nameOf(given)
+	if !about.IsDir() {
+		return []found{{name, given}}, nil
+	}
+	var files []found
+	err = filepath.WalkDir(given, func(at string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rest, err := filepath.Rel(given, at)
+		if err != nil {
+			return err
+		}
+		if hidden := rest != "." && strings.HasPrefix(entry.Name(), "."); hidden {
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if entry.Type().IsRegular() {
+			files = append(files, found{path.Join(name, filepath.ToSlash(rest)), at})
+		}
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("there is no file in %s", given)
+	}
+	return files, err
+}
+
+// nameOf is what a path is known by: as it was given, but nothing of where that
+// is when it leads out of here.
+func nameOf(given string) string {
+	clean := filepath.Clean(given)
+	if clean == "." {
+		return ""
+	}
+	if filepath.IsLocal(clean) {
+		return filepath.ToSlash(clean)
+	}
+	whole, err := filepath.Abs(clean)
+	if err != nil {
+		return filepath.Base(clean)
+	}
+	return filepath.Base(whole)
+}
