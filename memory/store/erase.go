@@ -12,19 +12,28 @@ import (
 // errBusy means that somebody still reads what was there before.
 var errBusy = errors.New("the log cannot be cut short while somebody reads")
 
-// Counts says how many rows were taken out, by what they held.
-type Counts map[string]int
-
 // clear takes out everything that follows from the text of items, with the
 // counts of terms that they are in.
-func (t *Tx) clear(ctx context.Context, organisation string, ids []string) (Counts, error) {
+func (t *Tx) clear(ctx context.Context, organisation string, ids []string) error {
 	if err := t.untally(ctx, organisation, ids); err != nil {
-		return nil, err
+		return err
 	}
-	counts := Counts{}
+	for _, table := range []string{"memory_segments", "memory_views", "memory_vectors"} {
+		if _, err := t.exec(ctx, "DELETE FROM "+table+" WHERE "+t.among("item"), list(t.conn, ids)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Holdings counts what the store has of items, by what it holds, as far as a
+// reader is cleared for it.
+func (t *Tx) Holdings(ctx context.Context, scope Scope, ids []string) (map[string]int, error) {
+	counts := map[string]int{}
 	for what, table := range map[string]string{"segments": "memory_segments", "views": "memory_views", "vectors": "memory_vectors"} {
-		n, err := t.exec(ctx, "DELETE FROM "+table+" WHERE "+t.among("item"), list(t.conn, ids))
-		if err != nil {
+		var n int
+		if err := each1(ctx, t.conn, "SELECT count(*) FROM "+table+" WHERE "+t.among("item")+" AND "+t.among("set_id"),
+			[]any{list(t.conn, ids), list(t.conn, scope.Sets)}, &n); err != nil {
 			return nil, err
 		}
 		counts[what] = n
@@ -122,38 +131,33 @@ func (t *Tx) Lock(ctx context.Context, organisation string, ids []string, change
 
 // Erase takes items out with everything that belongs to them. That they were
 // there, by their ids, stays.
-func (t *Tx) Erase(ctx context.Context, organisation string, ids []string) (Counts, error) {
+func (t *Tx) Erase(ctx context.Context, organisation string, ids []string) error {
 	if err := t.uncount(ctx, organisation, ids); err != nil {
-		return nil, err
+		return err
 	}
-	counts, err := t.clear(ctx, organisation, ids)
-	if err != nil {
-		return nil, err
+	if err := t.clear(ctx, organisation, ids); err != nil {
+		return err
 	}
-	for _, step := range []struct{ what, text string }{
-		{"keys", "DELETE FROM memory_keys WHERE " + t.among("item")},
-		{"relations", "DELETE FROM memory_relations WHERE " + t.among("from_item")},
-		{"relations", "DELETE FROM memory_relations WHERE " + t.among("to_item")},
-		{"items", "DELETE FROM memory_items WHERE " + t.among("id")},
+	for _, text := range []string{
+		"DELETE FROM memory_keys WHERE " + t.among("item"),
+		"DELETE FROM memory_relations WHERE " + t.among("from_item"),
+		"DELETE FROM memory_relations WHERE " + t.among("to_item"),
+		"DELETE FROM memory_items WHERE " + t.among("id"),
 		// A repeat of the command that wrote it must not bring it back, and nobody
 		// must be able to guess the text by the command's digest.
-		{"commands", "UPDATE memory_commands SET request = '' WHERE " + t.among("item")},
-		{"", "UPDATE memory_generations SET erased = 1, version = version + 1, changed = " + t.position() + " WHERE " + t.among("item")},
+		"UPDATE memory_commands SET request = '' WHERE " + t.among("item"),
+		"UPDATE memory_generations SET erased = 1, version = version + 1, changed = " + t.position() + " WHERE " + t.among("item"),
 	} {
-		n, err := t.exec(ctx, step.text, list(t.conn, ids))
-		if err != nil {
-			return nil, err
-		}
-		if step.what != "" {
-			counts[step.what] += n
+		if _, err := t.exec(ctx, text, list(t.conn, ids)); err != nil {
+			return err
 		}
 	}
 	for _, id := range ids {
 		if err := t.announce(ctx, organisation, id, 0); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return counts, nil
+	return nil
 }
 
 // uncount takes items out of what their writers have.
@@ -213,8 +217,8 @@ func (s *Store) Forgetting(ctx context.Context, nowMs int64, write func(ctx cont
 
 // Left counts what is left of items, by what it holds. It is empty where they
 // are erased.
-func (s *Store) Left(ctx context.Context, ids []string) (Counts, error) {
-	left := Counts{}
+func (s *Store) Left(ctx context.Context, ids []string) (map[string]int, error) {
+	left := map[string]int{}
 	for what, where := range map[string]string{
 		"items": "memory_items WHERE " + s.read.among("id"), "keys": "memory_keys WHERE " + s.read.among("item"),
 		"segments": "memory_segments WHERE " + s.read.among("item"), "views": "memory_views WHERE " + s.read.among("item"),

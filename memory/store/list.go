@@ -14,8 +14,7 @@ type Filter struct {
 	Subject   string // SubjectKey
 	Ref       string // RefKey
 	Principal string
-	Archived  bool   // also what is archived
-	Same      string // view.SameKey under the key "same"
+	Archived  bool // also what is archived
 }
 
 // Place is where a list goes on: after the item that was listed last.
@@ -26,16 +25,8 @@ type Place struct {
 
 // List returns the ids of items of which a reader may see something, the newest
 // first.
-func (s *Store) List(ctx context.Context, scope Scope, filter Filter, after Place, limit int) ([]Place, error) {
-	return listOf(ctx, s.read, scope, filter, after, limit)
-}
-
-// List is the same within the transaction.
-func (t *Tx) List(ctx context.Context, scope Scope, filter Filter, after Place, limit int) ([]Place, error) {
-	return listOf(ctx, t.conn, scope, filter, after, limit)
-}
-
-func listOf(ctx context.Context, c conn, scope Scope, filter Filter, after Place, limit int) (places []Place, _ error) {
+func (s *Store) List(ctx context.Context, scope Scope, filter Filter, after Place, limit int) (places []Place, _ error) {
+	c := s.read
 	if scope.empty() {
 		return nil, nil
 	}
@@ -53,7 +44,7 @@ func listOf(ctx context.Context, c conn, scope Scope, filter Filter, after Place
 	if len(filter.Kinds) > 0 {
 		also(c.among("i.kind"), list(c, filter.Kinds))
 	}
-	for column, value := range map[string]string{"i.subject_key": filter.Subject, "i.ref_key": filter.Ref, "i.principal": filter.Principal, "i.same_key": filter.Same} {
+	for column, value := range map[string]string{"i.subject_key": filter.Subject, "i.ref_key": filter.Ref, "i.principal": filter.Principal} {
 		if value != "" {
 			also(column+" = ? AND "+column+" <> ''", value)
 		}

@@ -149,6 +149,11 @@ func (s *Store) Outlines(ctx context.Context, organisation string, ids []string)
 	return outlinesOf(ctx, s.read, organisation, ids)
 }
 
+// Outlines is the same within the transaction.
+func (t *Tx) Outlines(ctx context.Context, organisation string, ids []string) (map[string]*view.Item, error) {
+	return outlinesOf(ctx, t.conn, organisation, ids)
+}
+
 func outlinesOf(ctx context.Context, c conn, organisation string, ids []string) (map[string]*view.Item, error) {
 	found := map[string]*view.Item{}
 	if len(ids) == 0 {
@@ -172,6 +177,24 @@ func outlinesOf(ctx context.Context, c conn, organisation string, ids []string) 
 		var labels policy.Labels
 		err := json.Unmarshal([]byte(text), &labels)
 		item.Segments = append(item.Segments, view.Segment{Labels: labels})
+		return err
+	})
+}
+
+// Same returns the ids of items with a view.SameKey, in order.
+func (t *Tx) Same(ctx context.Context, organisation, key string) ([]string, error) {
+	return column(t.query(ctx, "SELECT id FROM memory_items WHERE organisation = ? AND same_key = ? ORDER BY recorded_ms, id", organisation, key))
+}
+
+// Versions returns the present versions of items, by id.
+func (t *Tx) Versions(ctx context.Context, organisation string, ids []string) (map[string]uint64, error) {
+	versions := map[string]uint64{}
+	rows, err := t.query(ctx, "SELECT id, version FROM memory_items WHERE organisation = ? AND "+t.among("id"), organisation, list(t.conn, ids))
+	return versions, each(rows, err, func(scan func(...any) error) error {
+		var id string
+		var version int64
+		err := scan(&id, &version)
+		versions[id] = uint64(version)
 		return err
 	})
 }

@@ -16,13 +16,19 @@ type Command struct {
 	Known                       bool // the item was there already
 }
 
-// Command returns a command that was done before, and false where none was.
-// Whoever asks for the same one waits until the transaction ends.
-func (t *Tx) Command(ctx context.Context, organisation, principal, id string) (Command, bool, error) {
-	c := Command{Organisation: organisation, Principal: principal, ID: id}
+// Command returns the command with the same id that was done before, and false
+// where none was, or it has no id.
+func (s *Store) Command(ctx context.Context, c Command) (Command, bool, error) {
+	return commandOf(ctx, s.read, c)
+}
+
+func commandOf(ctx context.Context, on conn, c Command) (Command, bool, error) {
+	if c.ID == "" {
+		return c, false, nil
+	}
 	var known int
-	err := each1(ctx, t.conn, "SELECT request, item, known FROM memory_commands WHERE organisation = ? AND principal = ? AND command = ?",
-		[]any{organisation, principal, id}, &c.Request, &c.Item, &known)
+	err := each1(ctx, on, "SELECT request, item, known FROM memory_commands WHERE organisation = ? AND principal = ? AND command = ?",
+		[]any{c.Organisation, c.Principal, c.ID}, &c.Request, &c.Item, &known)
 	c.Known = known != 0
 	if errors.Is(err, errNoRow) {
 		return c, false, nil
@@ -30,8 +36,23 @@ func (t *Tx) Command(ctx context.Context, organisation, principal, id string) (C
 	return c, err == nil, err
 }
 
-// Keep keeps a command that is done.
+// Begin is the same within the transaction. Who sends the same command at the
+// same time waits until it ends.
+func (t *Tx) Begin(ctx context.Context, c Command) (Command, bool, error) {
+	if c.ID == "" {
+		return c, false, nil
+	}
+	if err := t.Alone(ctx, t.store.Digest(c.Organisation, "command id", c.Principal, c.ID)); err != nil {
+		return c, false, err
+	}
+	return commandOf(ctx, t.conn, c)
+}
+
+// Keep keeps a command that is done, where it has an id.
 func (t *Tx) Keep(ctx context.Context, c Command) error {
+	if c.ID == "" {
+		return nil
+	}
 	_, err := t.exec(ctx, "INSERT INTO memory_commands (organisation, principal, command, request, item, known) VALUES (?, ?, ?, ?, ?, ?)",
 		c.Organisation, c.Principal, c.ID, c.Request, c.Item, truth(c.Known))
 	return err

@@ -99,7 +99,7 @@ func (t *Tx) Replace(ctx context.Context, item *view.Item, readings []Reading) e
 	if err != nil {
 		return err
 	}
-	if _, err := t.clear(ctx, item.Organisation, []string{item.ID}); err != nil {
+	if err := t.clear(ctx, item.Organisation, []string{item.ID}); err != nil {
 		return err
 	}
 	if _, err := t.exec(ctx, "DELETE FROM memory_items WHERE id = ?", item.ID); err != nil {

@@ -1,0 +1,334 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"gantry.dev/memory/embed"
+	"gantry.dev/memory/index"
+	"gantry.dev/memory/rank"
+	"gantry.dev/memory/store"
+	"gantry.dev/memory/view"
+)
+
+const (
+	defaultHits = 10
+	mostHits    = 100
+	// bestOfPart is how many views of each part of an index are ranked at least.
+	bestOfPart = 64
+	// mostTries is how often a question is asked again because something changed
+	// between the index's answer and the store's.
+	mostTries = 8
+)
+
+// partDense is Recollection.Degraded's name for the comparison of vectors.
+const partDense = "DENSE"
+
+// Recall returns what the reader may see that answers the question best.
+func (s *Service) Recall(ctx context.Context, reader view.Reader, question Question) (Recollection, error) {
+	if question.Limit < 0 || question.Limit > mostHits || question.Tokens < 0 {
+		return Recollection{}, refuse("LIMIT", "At most 100 hits can be asked for at once; ask for fewer.")
+	}
+	if len(question.Text) > MaxText {
+		return Recollection{}, refuse("TOO_LARGE", "The question is too long; shorten it.")
+	}
+	if question.Limit == 0 {
+		question.Limit = defaultHits
+	}
+	meant, err := s.embedQuestion(ctx, reader, question.Text)
+	if err != nil {
+		return Recollection{}, err
+	}
+	for try := 1; ; try++ {
+		r, err := s.recallOnce(ctx, reader, question, meant)
+		if err != nil {
+			return Recollection{}, err
+		}
+		candidates, err := r.gather(ctx)
+		if err != nil {
+			return Recollection{}, err
+		}
+		if r.stale && !s.store.Relayed() && try < mostTries {
+			continue
+		}
+		answer, err := s.answer(ctx, r, candidates)
+		answer.Degraded = meant.degraded
+		return answer, err
+	}
+}
+
+// meaning is a question as vectors, one for each vector space; nil where there
+// is none.
+type meaning struct {
+	vectors  [][]float32
+	degraded []string
+}
+
+// embedQuestion embeds a question with the embedders that may be given it. What
+// a run asks may hold what it has read, and detectors look at every question.
+func (s *Service) embedQuestion(ctx context.Context, reader view.Reader, text string) (meaning, error) {
+	labels := reader.Context.Labels
+	for _, found := range s.rules(reader.Organisation).find(text) {
+		labels = labels.Join(found.Labels)
+	}
+	m := meaning{vectors: make([][]float32, len(s.follow.parts))}
+	if text == "" {
+		return m, nil
+	}
+	for n, part := range s.follow.parts {
+		if !part.may(labels) {
+			continue
+		}
+		vectors, err := part.embedder.Embed(ctx, []string{text})
+		if errors.Is(err, embed.ErrUnavailable) {
+			m.degraded = []string{partDense}
+			continue
+		}
+		if err != nil {
+			return m, err
+		}
+		m.vectors[n] = vectors[0]
+	}
+	return m, nil
+}
+
+func (s *Service) rules(organisation string) Rules {
+	if s.config.Rules == nil {
+		return Rules{}
+	}
+	return s.config.Rules(organisation)
+}
+
+// recalling is one question under way.
+type recalling struct {
+	*asking
+	service  *Service
+	question Question
+	meant    meaning
+	terms    rank.Terms
+	stale    bool                         // an index suggested what the store has not, or no longer
+	fitting  map[index.Ref]*store.Checked // what was looked up; nil for what does not fit
+}
+
+func (s *Service) recallOnce(ctx context.Context, reader view.Reader, question Question, meant meaning) (*recalling, error) {
+	if err := s.follow.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	return &recalling{service: s, question: question, meant: meant, fitting: map[index.Ref]*store.Checked{},
+		asking: &asking{Reader: reader}}, nil
+}
+
+// gather returns everything that has to be ranked: of each part of each index
+// the best views that the store confirms and that fit the question, and what
+// stands beside them. Which these are depends on what the reader may see, and on
+// nothing else that an index may hold.
+func (r *recalling) gather(ctx context.Context) ([]rank.Candidate, error) {
+	wanted := max(bestOfPart, 4*r.question.Limit)
+	for limit := wanted; ; limit *= 2 {
+		legs, err := r.suggested(ctx, limit)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.check(ctx, legs); err != nil {
+			return nil, err
+		}
+		best, enough := r.best(legs, wanted, limit)
+		if enough {
+			return r.withNeighbours(ctx, best)
+		}
+	}
+}
+
+// suggested asks the indexes.
+func (r *recalling) suggested(ctx context.Context, limit int) (legs [][]index.Hit, err error) {
+	s := r.service
+	s.follow.mu.RLock()
+	defer s.follow.mu.RUnlock()
+	if r.asking, err = s.ask(ctx, r.Reader); err != nil {
+		return nil, err
+	}
+	r.scope.Spaces = r.within(r.question.Spaces)
+	r.moment.AsOfMs, r.moment.KnownMs = r.question.AsOfMs, r.question.KnownMs
+	if len(r.scope.Spaces) == 0 || len(r.scope.Sets) == 0 {
+		return nil, nil
+	}
+	key := s.termsKey(r.Organisation)
+	statistics, err := s.store.Statistics(ctx, r.scope, rank.QueryHashes(key, r.question.Text))
+	if err != nil {
+		return nil, err
+	}
+	r.terms = rank.QueryTerms(key, r.question.Text, statistics)
+	for n, part := range s.follow.parts {
+		query := index.Query{Organisation: r.Organisation, Spaces: r.scope.Spaces, Sets: r.scope.Sets,
+			Vector: r.meant.vectors[n], NowMs: r.moment.NowMs, Limit: limit}
+		if n == 0 {
+			query.Terms = r.terms // the words are the same in each
+		}
+		if query.Vector == nil && len(query.Terms) == 0 {
+			continue
+		}
+		found, err := part.index.Search(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		legs = append(legs, found.Dense, found.Lexical)
+	}
+	return legs, nil
+}
+
+// check looks up in the store what the indexes suggested and was not looked up
+// yet, and notes what fits.
+func (r *recalling) check(ctx context.Context, legs [][]index.Hit) error {
+	var refs []index.Ref
+	for _, leg := range legs {
+		for _, hit := range leg {
+			if _, known := r.fitting[hit.Ref]; !known {
+				r.fitting[hit.Ref] = nil
+				refs = append(refs, hit.Ref)
+			}
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	checked, err := r.service.store.Check(ctx, r.scope, refs)
+	if err != nil {
+		return err
+	}
+	r.stale = r.stale || len(checked) < len(refs)
+	fitting, err := r.fit(ctx, checked)
+	for n := range fitting {
+		c := &fitting[n]
+		r.fitting[index.Ref{Item: c.Item, Version: c.Version, Set: c.View.Set}] = c
+	}
+	return err
+}
+
+// fit returns what of the checked the question is about and nothing else has
+// taken the place of.
+func (r *recalling) fit(ctx context.Context, checked []store.Checked) ([]store.Checked, error) {
+	ids := make([]string, len(checked))
+	for n, c := range checked {
+		ids[n] = c.Item
+	}
+	g, err := r.service.look(ctx, r.asking, ids)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(checked, func(c store.Checked) bool {
+		item := g.outlines[c.Item]
+		return item == nil || !r.moment.Holds(item) || item.Archived && !r.question.Archived ||
+			len(r.question.Kinds) > 0 && !slices.Contains(r.question.Kinds, c.Kind) || g.hidden(c.Item)
+	}), nil
+}
+
+// best returns the first of each leg that fit, each once. enough is false where
+// a leg may have more of them than the index was asked for.
+func (r *recalling) best(legs [][]index.Hit, wanted, limit int) (best []store.Checked, enough bool) {
+	taken := map[index.Ref]bool{}
+	for _, leg := range legs {
+		found := 0
+		for _, hit := range leg {
+			c := r.fitting[hit.Ref]
+			if c == nil {
+				continue
+			}
+			if found++; found > wanted {
+				break
+			}
+			if !taken[hit.Ref] {
+				taken[hit.Ref] = true
+				best = append(best, *c)
+			}
+		}
+		if found < wanted && len(leg) >= limit {
+			return nil, false
+		}
+	}
+	return best, true
+}
+
+func (r *recalling) withNeighbours(ctx context.Context, best []store.Checked) ([]rank.Candidate, error) {
+	candidates := r.candidates(best)
+	neighbours, err := r.service.store.Beside(ctx, r.scope, rank.Beside(candidates, r.service.config.Plan))
+	if err != nil {
+		return nil, err
+	}
+	if neighbours, err = r.fit(ctx, neighbours); err != nil {
+		return nil, err
+	}
+	return append(candidates, r.candidates(neighbours)...), nil
+}
+
+// candidates puts views into the form in which they are ranked: with one vector
+// in place of those of all vector spaces, whose product with the question's is
+// the mean of their likenesses in the spaces in which they have one.
+func (r *recalling) candidates(checked []store.Checked) []rank.Candidate {
+	candidates := make([]rank.Candidate, len(checked))
+	for n, c := range checked {
+		candidates[n] = rank.Candidate{Item: c.Item, Vector: r.vector(c), Terms: c.Terms, Kind: c.Kind,
+			RecordedMs: c.RecordedMs, Ref: c.Ref, Position: c.Position}
+	}
+	return candidates
+}
+
+func (r *recalling) vector(c store.Checked) (joined []float32) {
+	var share float32
+	for n, part := range r.service.follow.parts {
+		if r.meant.vectors[n] != nil && len(c.Vectors[part.space.ID]) == part.space.Dim {
+			share++
+		}
+	}
+	for n, part := range r.service.follow.parts {
+		if r.meant.vectors[n] == nil {
+			continue
+		}
+		vector := c.Vectors[part.space.ID]
+		if len(vector) != part.space.Dim {
+			vector = make([]float32, part.space.Dim)
+		}
+		for _, value := range vector {
+			joined = append(joined, value/max(share, 1))
+		}
+	}
+	return joined
+}
+
+// answer ranks the candidates and renders the best, with their labels of now.
+func (s *Service) answer(ctx context.Context, r *recalling, candidates []rank.Candidate) (Recollection, error) {
+	var asked []float32
+	for _, vector := range r.meant.vectors {
+		asked = append(asked, vector...)
+	}
+	ranked := rank.Rank(rank.Question{Vector: asked, Terms: r.terms, NowMs: r.moment.NowMs}, candidates, s.config.Plan)
+	answer := Recollection{Hits: []Hit{}}
+	tokens := 0
+	// What went away after it was looked up leaves room for the next.
+	for some := range slices.Chunk(ranked, r.question.Limit) {
+		ids := make([]string, len(some))
+		for n, one := range some {
+			ids[n] = one.Item
+		}
+		rendered, err := s.render(ctx, r.asking, ids)
+		if err != nil {
+			return answer, err
+		}
+		for _, one := range some {
+			rendering, sees := rendered[one.Item]
+			if !sees {
+				continue
+			}
+			tokens += (len(rendering.Heading) + len(rendering.Text) + 3) / 4
+			if r.question.Tokens > 0 && tokens > r.question.Tokens || len(answer.Hits) == r.question.Limit {
+				return answer, nil
+			}
+			answer.Hits = append(answer.Hits, Hit{Rendering: rendering, Score: one.Score})
+			answer.Marking = answer.Marking.Join(rendering.Marking)
+		}
+		if len(answer.Hits) == r.question.Limit {
+			break
+		}
+	}
+	return answer, nil
+}
