@@ -44,6 +44,7 @@ var layers = map[string][]string{
 	"agents/tool":                      {"memory", "memory/view", "orchestrator/canon", "orchestrator/policy"},
 	"agents/perform":                   {"agents", "agents/model", "agents/tool", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"memory":                           {"memory/embed", "memory/index", "memory/rank", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/policy"},
+	"memory/detect":                    {},
 	"memory/embed":                     {"memory/rank", "orchestrator/policy"},
 	"memory/index":                     {"memory/rank", "memory/view", "orchestrator/policy"},
 	"memory/index/flat":                {"memory/index", "memory/rank", "memory/view"},
@@ -88,7 +89,7 @@ var homes = map[string][]string{
 }
 
 // pure packages use nothing that a second call could answer differently.
-var pure = []string{"orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "memory/view", "memory/rank"}
+var pure = []string{"orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "memory/view", "memory/rank", "memory/detect"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 

@@ -1,0 +1,132 @@
+package detect
+
+import "strings"
+
+const (
+	cardLeast = 12 // digits
+	cardMost  = 19
+)
+
+// findCards finds numbers of payment cards: of a known issuer, of its length,
+// with the right check digit, and grouped as cards are, if at all.
+func findCards(f *folded, at []int) (found []Span) {
+	for _, from := range at {
+		if !isDigit(f.text[from]) {
+			continue
+		}
+		if to := card(f.text, from); to > 0 {
+			start, end := f.span(from, to)
+			found = append(found, Span{Start: start, End: end, Kind: Card, Rule: "payment-card"})
+		}
+	}
+	return found
+}
+
+// card returns where the longest card number ends that begins at a place, 0 for
+// none.
+func card(text string, from int) (to int) {
+	var digits []byte
+	var groups []int
+	for i := from; len(digits) <= cardMost; {
+		begin := i
+		for i < len(text) && isDigit(text[i]) && len(digits) <= cardMost {
+			digits = append(digits, text[i])
+			i++
+		}
+		groups = append(groups, i-begin)
+		if ends(text, i) || separator(text, i, true) > 0 && text[i] != '.' {
+			if len(digits) >= cardLeast && grouped(groups) && issued(string(digits)) && luhn(string(digits)) {
+				to = i
+			}
+		}
+		gap := separator(text, i, true)
+		if gap == 0 {
+			break
+		}
+		i += gap
+	}
+	return to
+}
+
+// separator returns how long what stands between two groups of digits is, 0
+// when no further group follows.
+func separator(text string, at int, dots bool) int {
+	i := at
+	for i < len(text) && i-at < 16 && (text[i] == ' ' || text[i] == '\n') {
+		i++
+	}
+	if i < len(text) && (text[i] == '-' || text[i] == '/' || dots && text[i] == '.') {
+		for i++; i < len(text) && i-at < 16 && (text[i] == ' ' || text[i] == '\n'); i++ {
+		}
+	}
+	if i == at || i >= len(text) || !isAlnum(text[i]) || dots && !isDigit(text[i]) {
+		return 0
+	}
+	return i - at
+}
+
+// grouped reports whether digits stand in groups as on a card: all together, by
+// four, or 4-6-5 and 4-6-4.
+func grouped(groups []int) bool {
+	if len(groups) == 1 {
+		return true
+	}
+	if len(groups) == 3 && groups[0] == 4 && groups[1] == 6 {
+		return groups[2] == 4 || groups[2] == 5
+	}
+	for _, size := range groups[:len(groups)-1] {
+		if size != 4 {
+			return false
+		}
+	}
+	return groups[len(groups)-1] <= 4
+}
+
+var cardIssuers = []struct {
+	low, high string // first digits, inclusive
+	lengths   string // of the number, in bytes of this string
+}{
+	{"4", "4", "\x0d\x10\x13"},
+	{"51", "55", "\x10"},
+	{"2221", "2720", "\x10"},
+	{"34", "34", "\x0f"},
+	{"37", "37", "\x0f"},
+	{"300", "305", "\x0e"},
+	{"36", "36", "\x0e"},
+	{"38", "39", "\x0e\x10"},
+	{"6011", "6011", "\x10\x13"},
+	{"644", "659", "\x10\x13"},
+	{"3528", "3589", "\x10\x11\x12\x13"},
+	{"62", "62", "\x10\x11\x12\x13"},
+	{"81", "81", "\x10\x13"},
+	{"5018", "5018", "\x0c\x0d\x0e\x0f\x10\x11\x12\x13"},
+	{"5020", "5020", "\x0c\x0d\x0e\x0f\x10\x11\x12\x13"},
+	{"5038", "5038", "\x0c\x0d\x0e\x0f\x10\x11\x12\x13"},
+	{"6304", "6304", "\x0c\x0d\x0e\x0f\x10\x11\x12\x13"},
+	{"6759", "6763", "\x0c\x0d\x0e\x0f\x10\x11\x12\x13"},
+	{"2200", "2204", "\x10\x11\x12\x13"},
+}
+
+func issued(digits string) bool {
+	for _, issuer := range cardIssuers {
+		if first := digits[:len(issuer.low)]; first >= issuer.low && first <= issuer.high && strings.IndexByte(issuer.lengths, byte(len(digits))) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// luhn reports whether the last digit checks the others by Luhn's formula.
+func luhn(digits string) bool {
+	sum := 0
+	for i := range len(digits) {
+		d := int(digits[len(digits)-1-i] - '0')
+		if i%2 == 1 {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum += d
+	}
+	return sum%10 == 0 && strings.Trim(digits, "0") != ""
+}
