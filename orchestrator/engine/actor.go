@@ -184,8 +184,12 @@ func (a *actor) decideReports(d *draft) error {
 		for _, payload := range r.payloads {
 			a.texts[payload.Text.ID] = payload
 		}
-		if _, err := d.add(r.command, a.rules, r.payloads); err != nil && !refused(err) {
+		_, err := d.add(r.command, a.rules, r.payloads)
+		if err != nil && !refused(err) {
 			return err
+		}
+		if err == nil {
+			d.write.Links = append(d.write.Links, r.links...)
 		}
 	}
 	return nil

@@ -118,7 +118,7 @@ func (a *actor) begin(ctx context.Context, b beginning) {
 		if err != nil {
 			performed = Performed{Command: broken(b.effect)}
 		}
-		a.box.put(report{effect: key, command: performed.Command, payloads: performed.Payloads})
+		a.box.put(report{effect: key, command: performed.Command, payloads: performed.Payloads, links: performed.Links})
 	})
 }
 

@@ -26,6 +26,7 @@ type Submission struct {
 	Run          string
 	Command      run.Command
 	Payloads     []Payload
+	Links        []Link   // of texts that the run had before
 	Receipt      *Receipt // remembered when the command is accepted; nil for none
 }
 
@@ -94,6 +95,7 @@ func (e *Engine) attempt(ctx context.Context, in Submission, known **run.State) 
 	if d.empty() {
 		return state, nil
 	}
+	d.write.Links = append(d.write.Links, in.Links...)
 	write := d.finish()
 	if d.unmet == nil {
 		write.Receipt = in.Receipt

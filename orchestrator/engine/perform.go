@@ -37,6 +37,7 @@ type Prepared struct {
 type Performed struct {
 	Command  run.Command
 	Payloads []Payload
+	Links    []Link // of texts that the run had before
 }
 
 // ErrHopeless means that an effect can never be prepared.
@@ -55,4 +56,5 @@ type report struct {
 	effect   string
 	command  run.Command
 	payloads []Payload
+	links    []Link
 }

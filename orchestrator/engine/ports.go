@@ -28,6 +28,7 @@ type Write struct {
 	Receipt  *Receipt
 	Inbox    []InboxItem // set or closed by id
 	Entries  []Entry     // of the run's conversation; numbered by the journal
+	Links    []Link
 }
 
 // Payload is a text beside the journal. The journal seals Salt and Bytes under
@@ -37,6 +38,14 @@ type Payload struct {
 	Run   string
 	Salt  []byte
 	Bytes []byte
+	Items []string // ids of remembered items that it quotes; the engine makes links of them, and they are not read back
+}
+
+// Link says that a run has something of a remembered item, so that it is found
+// when the item is forgotten.
+type Link struct {
+	Item string // id
+	Text string // id of a text of the run that quotes it, and is erased with it; empty where the run only recalled it
 }
 
 // Receipt remembers the answer to an accepted command.

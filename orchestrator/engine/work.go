@@ -202,7 +202,7 @@ func (w *Worker) reportLate(ctx context.Context, owner *actor) {
 			continue
 		}
 		_, err := engine.Submit(ctx, Submission{
-			Organisation: owner.organisation, Run: owner.lease.Run, Command: r.command, Payloads: r.payloads})
+			Organisation: owner.organisation, Run: owner.lease.Run, Command: r.command, Payloads: r.payloads, Links: r.links})
 		if err != nil && !refused(err) {
 			w.config.Log.Warn("late outcome not recorded", "run", owner.lease.Run, "error", err)
 		}

@@ -48,6 +48,9 @@ func (d *draft) add(command run.Command, rules run.Rules, payloads []Payload) ([
 		d.last = record
 		d.write.Records = append(d.write.Records, record)
 		d.note(event, rules)
+		for _, recalled := range run.Recalls(event) {
+			d.write.Links = append(d.write.Links, Link{Item: recalled.Item})
+		}
 	}
 	d.write.Guards = append(d.write.Guards, decision.Guards...)
 	d.write.Gates = append(d.write.Gates, decision.Gates...)
@@ -55,6 +58,9 @@ func (d *draft) add(command run.Command, rules run.Rules, payloads []Payload) ([
 	for _, payload := range payloads {
 		if borne[payload.Text.ID] { // a text that no event bears would never be erased with its run
 			d.write.Payloads = append(d.write.Payloads, payload)
+			for _, item := range payload.Items {
+				d.write.Links = append(d.write.Links, Link{Item: item, Text: payload.Text.ID})
+			}
 		}
 	}
 	if decision.Unmet != nil {

@@ -134,6 +134,9 @@ func names(write *engine.Write) []string {
 	for _, p := range write.Payloads {
 		list = append(list, p.Text.ID, p.Text.Subject, p.Run)
 	}
+	for _, link := range write.Links {
+		list = append(list, link.Item, link.Text)
+	}
 	for _, e := range write.Entries {
 		list = append(list, e.Conversation, e.Organisation, e.Run, e.Author)
 	}

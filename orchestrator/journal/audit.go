@@ -199,12 +199,18 @@ func (s *Snapshot) Texts(ctx context.Context, ids []string) (map[string]Opened, 
 	return found, nil
 }
 
-// Erased reports whether a text that is absent may have been erased. Erasing a
-// subject takes all the texts that it has then, so a text that is newer than
-// one that is left was not erased. Ids sort by time.
+// Erased reports whether a text that is absent may have been erased: with a
+// remembered item that it quoted, of which a link is the witness, or with its
+// subject. Erasing a subject takes all the texts that it has then, so a text
+// that is newer than one that is left was not erased. Ids sort by time.
 func (s *Snapshot) Erased(ctx context.Context, text run.Text) (bool, error) {
+	var links int
+	err := s.tx.QueryRowContext(ctx, "SELECT count(*) FROM text_items t JOIN erased_items e ON e.item = t.item WHERE t.text = ?", text.ID).Scan(&links)
+	if err != nil || links > 0 {
+		return links > 0, err
+	}
 	var older int
-	err := s.tx.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM payloads WHERE subject = ? AND id < ? LIMIT 1) AS older", text.Subject, text.ID).Scan(&older)
+	err = s.tx.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM payloads WHERE subject = ? AND id < ? LIMIT 1) AS older", text.Subject, text.ID).Scan(&older)
 	return older == 0, err
 }
 
@@ -260,6 +266,7 @@ var strayQueries = []struct{ table, query string }{
 	{"inbox", "SELECT id, run FROM inbox t WHERE NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run)"},
 	{"receipts", "SELECT command, run FROM receipts t WHERE run <> '' AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run)"},
 	{"payloads", "SELECT id, run FROM payloads t WHERE NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run) AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.id = t.run)"},
+	{"text_items", "SELECT item, run FROM text_items t WHERE NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run)"},
 	{"conversation_entries", "SELECT conversation, run FROM conversation_entries t WHERE run <> '' AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run)"},
 	{"conversation_entries", "SELECT conversation, conversation FROM conversation_entries t WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.id = t.conversation)"},
 }

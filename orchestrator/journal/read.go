@@ -174,6 +174,73 @@ func (s *Store) EraseSubject(ctx context.Context, subject string) error {
 	})
 }
 
+// EraseItems deletes the texts that quote remembered items, and lets none that
+// is still to come stay. It is whole when it returns without an error, and may
+// be repeated: then it counts nothing. What links texts to items stays as the
+// witness of why they are gone. runs are those that had recalled any of the
+// items, by id.
+func (s *Store) EraseItems(ctx context.Context, items []string) (count int, runs []string, err error) {
+	if len(items) == 0 {
+		return 0, nil, nil
+	}
+	if !s.postgres { // what is freed is written over
+		if _, err := s.write.ExecContext(ctx, "PRAGMA secure_delete = ON"); err != nil {
+			return 0, nil, fmt.Errorf("store: %w", err)
+		}
+	}
+	err = s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		count, runs, err = s.eraseItems(ctx, tx, items)
+		return err
+	})
+	if err == nil {
+		err = s.scrubTexts(ctx)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("store: %w", err)
+	}
+	return count, runs, nil
+}
+
+func (s *Store) eraseItems(ctx context.Context, tx bun.Tx, items []string) (count int, runs []string, err error) {
+	if s.postgres { // waits for writes that link texts, and those that come later find what is erased
+		if _, err := tx.ExecContext(ctx, "LOCK TABLE text_items IN SHARE ROW EXCLUSIVE MODE"); err != nil {
+			return 0, nil, err
+		}
+	}
+	for _, item := range items {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO erased_items (item) VALUES (?) ON CONFLICT (item) DO NOTHING", item); err != nil {
+			return 0, nil, err
+		}
+	}
+	runs, err = listed(ctx, tx, func(row scanner) (id string, err error) { return id, row.Scan(&id) },
+		"SELECT DISTINCT run FROM text_items WHERE item IN (?) ORDER BY run", bun.List(items))
+	if err != nil {
+		return 0, nil, err
+	}
+	result, err := tx.ExecContext(ctx, "DELETE FROM payloads WHERE id IN (SELECT text FROM text_items WHERE item IN (?))", bun.List(items))
+	if err != nil {
+		return 0, nil, err
+	}
+	deleted, err := result.RowsAffected()
+	return int(deleted), runs, err
+}
+
+// scrubTexts makes the database's files forget what was deleted.
+func (s *Store) scrubTexts(ctx context.Context) error {
+	if s.postgres {
+		_, err := s.write.ExecContext(ctx, "VACUUM payloads")
+		return err
+	}
+	var busy, log, done int
+	if err := s.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &done); err != nil {
+		return err
+	}
+	if busy != 0 {
+		return errors.New("somebody reads what was there before; erase again")
+	}
+	return nil
+}
+
 // Gate returns the value of a gate, "" for an absent one.
 func (s *Store) Gate(ctx context.Context, name string) (string, error) {
 	return gate(ctx, s.read, name)

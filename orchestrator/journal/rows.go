@@ -16,7 +16,7 @@ type changes struct {
 	n                                                               uint64 // of the writer's last record
 	created, moved                                                  map[string]*run.Head
 	records, payloads, keys, receipts, budgets, gates, opened, gone [][]any
-	entries, conversations                                          [][]any
+	entries, conversations, links                                   [][]any
 	inbox                                                           map[[2]string]engine.InboxItem
 	committed                                                       []Committed
 }
@@ -51,6 +51,9 @@ func (b *batch) record(write *engine.Write) error {
 		if err := b.recordPayload(p); err != nil {
 			return err
 		}
+	}
+	for _, link := range write.Links {
+		b.links = append(b.links, []any{link.Item, link.Text, write.Head.Run})
 	}
 	if err := b.recordEntries(write.Entries); err != nil {
 		return err
@@ -142,6 +145,7 @@ func (b *batch) statements() ([]statement, error) {
 		s.insert("journal", "run, seq, kind, version, at_ms, body, prev, digest, writer, n", "", b.records),
 		s.insert("subject_keys", "subject, wrapped", "", b.keys),
 		s.insert("payloads", "id, run, subject, text, sealed", "", b.payloads),
+		s.insert("text_items", "item, text, run", "ON CONFLICT (item, run, text) DO NOTHING", b.links), b.lateLinks(),
 		s.insert("receipts", "organisation, caller, command, request, run, answer", "", b.receipts),
 		s.insert("gates", "name, value", "ON CONFLICT (name) DO UPDATE SET value = excluded.value", b.gates),
 		s.insert("budgets", budgetColumns, "ON CONFLICT (node) DO UPDATE SET "+amounts, b.budgets),
@@ -155,6 +159,26 @@ func (b *batch) statements() ([]statement, error) {
 		list = append(list, statement{text: "DELETE FROM inbox WHERE organisation = ? AND id = ?", args: row})
 	}
 	return list, nil
+}
+
+// lateLinks deletes those of the batch's texts that quote what was erased
+// meanwhile.
+func (b *batch) lateLinks() []statement {
+	var texts []string
+	for _, row := range b.links {
+		if text, _ := row[1].(string); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	const late = "DELETE FROM payloads WHERE id IN (SELECT t.text FROM text_items t JOIN erased_items e ON e.item = t.item WHERE t.text "
+	if b.store.postgres {
+		return []statement{{text: late + "= ANY(?))", args: []any{texts}}}
+	}
+	list, _ := json.Marshal(texts) // texts always marshal
+	return []statement{{text: late + "IN (SELECT value FROM json_each(?)))", args: []any{string(list)}}}
 }
 
 func headRows(heads map[string]*run.Head) ([][]any, error) {

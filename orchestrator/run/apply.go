@@ -27,7 +27,7 @@ func Apply(s *State, event Event) error {
 		s.Marking = s.Marking.Join(text.Marking)
 		s.texts = append(s.texts, text)
 	}
-	for _, recalled := range recalls(event) {
+	for _, recalled := range Recalls(event) {
 		s.Marking = s.Marking.Join(recalled.Marking)
 	}
 	s.Status = s.derive()

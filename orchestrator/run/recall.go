@@ -75,8 +75,8 @@ func (s *State) GoalAsked() bool {
 	return false
 }
 
-// recalls returns what an event says was recalled.
-func recalls(event Event) []Recalled {
+// Recalls returns what an event says was recalled.
+func Recalls(event Event) []Recalled {
 	switch e := event.(type) {
 	case Started:
 		return e.Snapshot.Memory

@@ -197,6 +197,42 @@ func erases(b *bench) {
 	require.Equal(b.t, []byte("three"), found["p3"].Bytes)
 }
 
+func erasesItems(b *bench) {
+	w := Write("r1", 0, 1)
+	w.Payloads = []engine.Payload{payload("p1", "ann", []byte("one")), payload("p2", "ann", []byte("two"))}
+	w.Links = []engine.Link{{Item: "m1", Text: "p1"}, {Item: "m2", Text: "p1"}, {Item: "m3", Text: "p2"}}
+	b.must(w)
+	other := Write("r2", 0, 1)
+	other.Links = []engine.Link{{Item: "m1"}}
+	b.must(other)
+	again := Write("r2", 1, 1)
+	again.Links = other.Links
+	b.must(again) // the same link twice is one
+	for wanted, items := range map[int][]string{0: {"m9"}, 1: {"m2", "m1"}} {
+		count, runs, err := b.EraseItems(b.ctx, items)
+		require.NoError(b.t, err)
+		require.Equal(b.t, wanted, count)
+		if wanted > 0 {
+			require.Equal(b.t, []string{"r1", "r2"}, runs)
+		}
+	}
+	later := Write("r1", 1, 1) // its call was under way
+	later.Payloads = []engine.Payload{payload("p3", "ann", []byte("three")), payload("p4", "ann", []byte("four"))}
+	later.Links = []engine.Link{{Item: "m1", Text: "p3"}, {Item: "m4", Text: "p4"}}
+	b.must(later)
+	found, err := b.Payloads(b.ctx, []string{"p1", "p2", "p3", "p4"})
+	require.NoError(b.t, err)
+	require.Len(b.t, found, 2)
+	require.Contains(b.t, found, "p2")
+	require.Contains(b.t, found, "p4")
+	count, _, err := b.EraseItems(b.ctx, []string{"m1", "m2"})
+	require.NoError(b.t, err)
+	require.Zero(b.t, count, "erasing again counts nothing")
+	_, records, err := b.Load(b.ctx, "r1", 0)
+	require.NoError(b.t, err)
+	require.Equal(b.t, append(w.Records, later.Records...), records, "the chain stays")
+}
+
 func badWriteAlone(b *bench) {
 	w := Write("r1", 0, 1)
 	w.Payloads = []engine.Payload{payload("p1", "ann", []byte("one"))}

@@ -20,6 +20,12 @@ type receiptKey struct{ organisation, caller, command string }
 
 type itemKey struct{ organisation, id string }
 
+// runLink is a link of a run.
+type runLink struct {
+	engine.Link
+	run string
+}
+
 // Memory is a journal without a database. It is safe for concurrent use.
 type Memory struct {
 	clock func() int64
@@ -34,6 +40,8 @@ type Memory struct {
 	receipts map[receiptKey]engine.Receipt
 	inbox    map[itemKey]engine.InboxItem
 	talks    map[itemKey][]engine.Entry
+	links    []runLink
+	erased   map[string]bool // by item
 }
 
 var _ Journal = (*Memory)(nil)
@@ -43,7 +51,7 @@ func NewMemory(clock func() int64) *Memory {
 	return &Memory{
 		clock: clock, heads: map[string]run.Head{}, records: map[string][]run.Record{}, gates: map[string]string{},
 		budgets: map[string]run.Budget{}, payloads: map[string]engine.Payload{}, receipts: map[receiptKey]engine.Receipt{},
-		inbox: map[itemKey]engine.InboxItem{}, talks: map[itemKey][]engine.Entry{},
+		inbox: map[itemKey]engine.InboxItem{}, talks: map[itemKey][]engine.Entry{}, erased: map[string]bool{},
 	}
 }
 
@@ -154,8 +162,14 @@ func (m *Memory) store(write engine.Write, nowMs int64) {
 		m.gates[change.Gate] = change.Value
 	}
 	for _, p := range write.Payloads {
-		p.Salt, p.Bytes = bytes.Clone(p.Salt), bytes.Clone(p.Bytes)
+		p.Salt, p.Bytes, p.Items = bytes.Clone(p.Salt), bytes.Clone(p.Bytes), nil
 		m.payloads[p.Text.ID] = p
+	}
+	for _, link := range write.Links {
+		m.links = append(m.links, runLink{link, id})
+		if m.erased[link.Item] {
+			delete(m.payloads, link.Text)
+		}
 	}
 	if r := write.Receipt; r != nil {
 		m.receipts[receiptKey{r.Organisation, r.Caller, r.Command}] = *r
@@ -237,6 +251,27 @@ func (m *Memory) EraseSubject(_ context.Context, subject string) error {
 		}
 	}
 	return nil
+}
+
+// EraseItems forgets the texts that quote remembered items.
+func (m *Memory) EraseItems(_ context.Context, items []string) (count int, runs []string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, item := range items {
+		m.erased[item] = true
+	}
+	for _, link := range m.links {
+		if !slices.Contains(items, link.Item) {
+			continue
+		}
+		runs = append(runs, link.run)
+		if _, there := m.payloads[link.Text]; there {
+			delete(m.payloads, link.Text)
+			count++
+		}
+	}
+	slices.Sort(runs)
+	return count, slices.Compact(runs), nil
 }
 
 // SetBudget sets the limit of a node, which it makes where there is none.

@@ -21,6 +21,8 @@ type Journal interface {
 	Threads
 	// EraseSubject deletes the texts of a subject and the key to them.
 	EraseSubject(ctx context.Context, subject string) error
+	// EraseItems deletes the texts that quote remembered items.
+	EraseItems(ctx context.Context, items []string) (count int, runs []string, err error)
 	// Numbers lists the numbers of each writer's records, in their order.
 	Numbers(ctx context.Context) (map[string][]uint64, error)
 }
@@ -80,6 +82,7 @@ func Suite(t *testing.T, open Open) {
 		"receipts concurrently":      replaysConcurrently,
 		"payloads":                   seals,
 		"erasure":                    erases,
+		"erasure by item":            erasesItems,
 		"inbox":                      inboxes,
 		"entries":                    numbers,
 		"bad write alone":            badWriteAlone,
