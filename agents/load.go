@@ -284,6 +284,11 @@ func (l *loading) builtins(b Builtins) []tool.Definition {
 	if b.Ask != nil {
 		definitions = append(definitions, tool.NewAsk(b.Ask.Owner, b.Ask.Contact).Definition())
 	}
+	if m := b.Memory; m != nil {
+		for _, t := range tool.NewMemory(nil, m.Owner, m.Contact, m.Impact) {
+			definitions = append(definitions, t.Definition())
+		}
+	}
 	return definitions
 }
 

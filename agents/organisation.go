@@ -72,6 +72,15 @@ type Budget struct {
 type Builtins struct {
 	Files *FileTools `json:"files,omitempty"` // without it there are no files.* tools
 	Ask   *AskTool   `json:"ask,omitempty"`   // without it there is no ask.person
+
+	Memory *MemoryTools `json:"memory,omitempty"` // without it there are no memory.* tools
+}
+
+// MemoryTools configures memory.recall and memory.remember.
+type MemoryTools struct {
+	Owner   string        `json:"owner"`
+	Contact string        `json:"contact"`
+	Impact  policy.Impact `json:"impact,omitzero"` // of remembering: DRAFT or REVERSIBLE; empty: REVERSIBLE
 }
 
 // FileTools configures files.list, files.read and files.search.

@@ -134,6 +134,11 @@ func (v *validation) organisation() {
 	if ask := o.Builtins.Ask; ask != nil {
 		v.accountable(file, "builtins.ask.", ask.Owner, ask.Contact)
 	}
+	if m := o.Builtins.Memory; m != nil {
+		v.accountable(file, "builtins.memory.", m.Owner, m.Contact)
+		v.require(slices.Contains([]policy.Impact{policy.ImpactUnset, policy.Draft, policy.Reversible}, m.Impact), file, "builtins.memory.impact",
+			"must be DRAFT or REVERSIBLE")
+	}
 }
 
 func isAddress(address string) bool {
@@ -261,7 +266,8 @@ func (v *validation) tools() {
 
 func (v *validation) configured(name string) bool {
 	return v.o.Builtins.Ask != nil && name == tool.AskName ||
-		v.o.Builtins.Files != nil && strings.HasPrefix(name, "files.")
+		v.o.Builtins.Files != nil && strings.HasPrefix(name, "files.") ||
+		v.o.Builtins.Memory != nil && strings.HasPrefix(name, "memory.")
 }
 
 // egress requires that the guard would let the tool reach its server.

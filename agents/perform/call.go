@@ -55,14 +55,15 @@ func (j *job) dispatch(ctx context.Context, effect run.DispatchCall) (engine.Pre
 	begin := run.BeginCall{Epoch: j.view.Epoch, Call: effect.Call, Inputs: inputsOf(checked), Key: key,
 		NotAfterMs: j.view.NowMs + timeout.Milliseconds()}
 	a := &attempt{sealer: j.sealer(), box: j.kit.Box, name: call.Tool, revision: call.Revision, effect: effect,
-		invocation: j.invocation(key, checked.Arguments), marking: call.Arguments.Marking, key: j.key,
+		invocation: j.invocation(key, j.state.Turns[call.Turn-1].Model, checked.Arguments), marking: call.Arguments.Marking, arguments: call.Arguments.ID, key: j.key,
 		bound: call.CostBound, begunBy: time.Now().Add(timeout)}
 	return engine.Prepared{Command: begin, Perform: a.invoke}, nil
 }
 
-func (j *job) invocation(key string, arguments []byte) tool.Invocation {
+func (j *job) invocation(key, model string, arguments []byte) tool.Invocation {
 	started := j.state.Started
-	return tool.Invocation{Run: j.state.ID, Key: key, Arguments: arguments, Actor: started.Chain, Subject: j.subject()}
+	return tool.Invocation{Run: j.state.ID, Key: key, Arguments: arguments, Actor: started.Chain, Subject: j.subject(),
+		Reader: j.reader(), Model: model}
 }
 
 // subject is the person as the directory knows them now, cleared for no more
@@ -90,6 +91,8 @@ type attempt struct {
 	effect         run.DispatchCall
 	invocation     tool.Invocation
 	marking        policy.Marking
+	arguments      string // text id
+	links          []engine.Link
 	key            []byte
 	bound          int64
 	begunBy        time.Time // monotonic: the effect may not begin later
@@ -112,11 +115,17 @@ func (a *attempt) invoke(ctx context.Context) engine.Performed {
 		report.Outcome, report.Result, report.Fingerprint = a.result(result)
 		report.Cost = run.Amount{MicroUSD: a.bound}
 	}
-	return engine.Performed{Command: report, Payloads: a.payloads}
+	return engine.Performed{Command: report, Payloads: a.payloads, Links: a.links}
 }
 
 func (a *attempt) result(result tool.Result) (run.Outcome, *run.Text, string) {
 	text := a.seal(result.Marking.Join(a.marking), result.Shown())
+	a.payloads[len(a.payloads)-1].Items = result.Items
+	if a.name == tool.RememberName { // what was to be remembered stands in the arguments, too
+		for _, item := range result.Items {
+			a.links = append(a.links, engine.Link{Item: item, Text: a.arguments})
+		}
+	}
 	outcome := run.OutcomeOK
 	if result.Failed {
 		outcome = run.OutcomeFailed
@@ -147,7 +156,7 @@ func (j *job) probe(ctx context.Context, effect run.ProbeCall) (engine.Prepared,
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	invocation := j.invocation(key, opened[call.Arguments.ID].Bytes)
+	invocation := j.invocation(key, j.state.Turns[call.Turn-1].Model, opened[call.Arguments.ID].Bytes)
 	return engine.Prepared{Perform: func(ctx context.Context) engine.Performed { return a.query(ctx, effect, invocation) }}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/tool"
+	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -28,7 +29,7 @@ func (j *job) verify(ctx context.Context, effect run.Verify) (engine.Prepared, e
 	}
 	v := &verification{sealer: j.sealer(), contract: revision.Completion, vars: j.checkVars(texts), box: j.kit.Box,
 		subject: j.subject(), agent: revision.Principal(j.state.Started.Organisation), marking: j.state.Marking, chain: j.state.Started.Chain,
-		directory: j.current.Organisation}
+		directory: j.current.Organisation, memory: j.reader()}
 	answer := j.state.LastTurn().Answer.Text
 	if answer != nil {
 		v.answer = texts[answer.ID].Bytes
@@ -75,6 +76,7 @@ type verification struct {
 	directory agents.Organisation
 	marking   policy.Marking
 	chain     []string
+	memory    view.Reader // the run, as memory knows it
 	answer    []byte
 }
 
@@ -175,7 +177,7 @@ func (v *verification) read(ctx context.Context, check agents.Check) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	result, err := tool.Invoke(ctx, t, tool.Invocation{Run: v.run, Arguments: arguments, Actor: []string{reader.ID}, Subject: reader})
+	result, err := tool.Invoke(ctx, t, tool.Invocation{Run: v.run, Arguments: arguments, Actor: []string{reader.ID}, Subject: reader, Reader: v.memory})
 	if err != nil {
 		return nil, err
 	}

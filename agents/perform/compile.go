@@ -218,7 +218,10 @@ func (c *compiler) text(ref *run.Text) string {
 // data wraps text that came from elsewhere. The mark of the block comes from
 // the text's salted commitment, which whoever wrote the text cannot know.
 func (c *compiler) data(source string, ref *run.Text) string {
-	body := c.text(ref)
+	return c.wrap(source, ref, c.text(ref))
+}
+
+func (c *compiler) wrap(source string, ref *run.Text, body string) string {
 	if ref.Marking.Integrity == policy.Trusted {
 		return body
 	}
@@ -273,6 +276,9 @@ func (c *compiler) reply(call *run.Call) string {
 	}
 	if call.Result == nil {
 		return note
+	}
+	if shown, recalled := c.recallReply(call); recalled {
+		return strings.TrimSpace(note + "\n" + c.wrap(call.Tool, call.Result, shown))
 	}
 	return strings.TrimSpace(note + "\n" + c.data(call.Tool, call.Result))
 }

@@ -61,6 +61,13 @@ func (b Builder) box(o agents.Organisation) (*tool.Box, error) {
 	if o.Builtins.Ask != nil {
 		tools = append(tools, tool.NewAsk(o.Builtins.Ask.Owner, o.Builtins.Ask.Contact))
 	}
+	if m := o.Builtins.Memory; m != nil {
+		var brain tool.Memory // stays nil where there is none
+		if b.Memory != nil {
+			brain = b.Memory
+		}
+		tools = append(tools, tool.NewMemory(brain, m.Owner, m.Contact, m.Impact)...)
+	}
 	egress, err := b.Egress(o)
 	if err != nil {
 		return nil, err

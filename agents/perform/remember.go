@@ -1,13 +1,16 @@
 package perform
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"gantry.dev/agents/model"
+	"gantry.dev/agents/tool"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -52,10 +55,21 @@ func (c *compiler) holds(in Input) bool {
 
 // items lists what is in the prompt from memory, and what the next extension
 // brings into it.
-func (c *compiler) items(s *run.State, _ map[string]engine.Payload) []string {
+func (c *compiler) items(s *run.State, texts map[string]engine.Payload) []string {
 	var ids []string
 	for _, recalled := range s.Recalled() {
 		ids = append(ids, recalled.Item)
+	}
+	for _, there := range c.recalls.stand {
+		ids = append(ids, there.item.Item)
+	}
+	for i := c.turns; i < len(s.Turns); i++ {
+		for ordinal := s.Turns[i].FirstCall; ordinal > 0 && ordinal <= s.Turns[i].LastCall; ordinal++ {
+			result, _ := recallOf(s.Call(ordinal), texts)
+			for _, hit := range result.Hits {
+				ids = append(ids, hit.ID)
+			}
+		}
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
@@ -94,21 +108,40 @@ func (c *compiler) recalled(mark string, item run.Recalled) string {
 		return mark + ": " + as
 	}
 	now := c.in.Memory[item.Item]
-	return model.Wrap(nonce(item.Digest), mark+":"+placeOf(now), now.Marking.Labels.String(), now.Marking.Integrity.String(),
+	return model.Wrap(nonce(item.Digest), mark+":"+tool.Citation(now), now.Marking.Labels.String(), now.Marking.Integrity.String(),
 		strings.TrimSpace(now.Heading+"\n"+now.Text))
 }
 
 // nonce of an item's block: whoever wrote the item cannot know it.
 func nonce(digest string) string { return digest[:min(len(digest), 16)] }
 
-// placeOf says where an item comes from, for people who look it up.
-func placeOf(r view.Rendering) string {
-	place := r.Source.Ref
-	if place == "" {
-		place = r.Source.Principal
+// recallOf reads what a call of memory.recall gave.
+func recallOf(call *run.Call, texts map[string]engine.Payload) (result tool.RecallResult, ok bool) {
+	if call.Tool != tool.RecallName || call.Result == nil || call.Outcome != run.OutcomeOK {
+		return tool.RecallResult{}, false
 	}
-	if r.Source.Position > 0 {
-		place += fmt.Sprintf("/%d", r.Source.Position)
+	payload, present := texts[call.Result.ID]
+	if !present {
+		return tool.RecallResult{}, false
 	}
-	return place
+	return tool.ReadRecall(payload.Bytes)
+}
+
+// recallReply is the result of memory.recall as it may be shown now: a hit that
+// is not as it was any more leaves its place.
+func (c *compiler) recallReply(call *run.Call) (string, bool) {
+	result, ok := recallOf(call, c.in.Texts)
+	if !ok {
+		return "", false
+	}
+	for i, hit := range result.Hits {
+		item := run.Recalled{Item: hit.ID, Space: string(hit.Space), Etag: hit.Etag, Marking: policy.Marking{Labels: hit.Labels, Integrity: hit.Integrity}}
+		as := c.in.stands(item)
+		c.recalls.stand = append(c.recalls.stand, standing{item, as})
+		if as != "" {
+			result.Hits[i] = tool.RecalledHit{ID: hit.ID, Etag: hit.Etag, Text: as}
+		}
+	}
+	shown, err := json.Marshal(result)
+	return string(shown), err == nil
 }

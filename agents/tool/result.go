@@ -136,6 +136,6 @@ func failed(code, why string, raw Result) Result {
 	}
 	return Result{
 		Content: content, MediaType: MediaJSON, Failed: true,
-		Size: max(raw.Size, int64(len(content))), Cut: raw.Cut, Marking: raw.Marking, saysSo: true,
+		Size: max(raw.Size, int64(len(content))), Cut: raw.Cut, Marking: raw.Marking, Items: raw.Items, saysSo: true,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/policy"
 )
 
@@ -53,6 +54,8 @@ type Invocation struct {
 	Arguments []byte   // canonical JSON, exactly the recorded bytes
 	Actor     []string // acting chain, subject first, agent last
 	Subject   policy.Principal
+	Reader    view.Reader // as whom memory is asked: the run, with what it has read so far
+	Model     string      // that proposed the call
 }
 
 // Result is what came back from a call that has surely ended.
@@ -63,6 +66,7 @@ type Result struct {
 	Size      int64          // bytes that the tool sent
 	Cut       bool           // Content holds less than Size
 	Marking   policy.Marking // confidentiality and integrity of Content
+	Items     []string       // ids of remembered items that Content quotes, or that the call made
 
 	saysSo bool // Content itself tells what is missing in it
 }
