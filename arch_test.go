@@ -49,6 +49,7 @@ var layers = map[string][]string{
 	"memory/index":                     {"memory/rank", "memory/view", "orchestrator/policy"},
 	"memory/index/flat":                {"memory/index", "memory/rank", "memory/view"},
 	"memory/index/indextest":           {"memory/index", "memory/rank", "memory/view"},
+	"memory/memorytest":                {"memory", "memory/embed", "memory/rank", "memory/view", "orchestrator/canon", "orchestrator/policy"},
 	"memory/rank":                      {"memory/view", "orchestrator/policy"},
 	"memory/store":                     {"memory/index", "memory/rank", "memory/view", "orchestrator/policy"},
 	"memory/view":                      {"orchestrator/canon", "orchestrator/policy"},
