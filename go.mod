@@ -41,6 +41,7 @@ require (
 )
 
 require (
+	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/failsafe-go/failsafe-go v0.9.8 // indirect
 	github.com/kljensen/snowball v0.10.0 // indirect
 	github.com/qdrant/go-client v1.17.1 // indirect
