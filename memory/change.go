@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"gantry.dev/memory/store"
 	"gantry.dev/memory/view"
@@ -16,9 +15,6 @@ const MaxReason = 1 << 10
 // Promote lets an item be trusted, on the word of a person who sees all of it.
 func (s *Service) Promote(ctx context.Context, reader view.Reader, id, reason string) (view.Rendering, error) {
 	return s.change(ctx, reader, changing{act: actPromote, id: id, reason: reason, apply: func(item *view.Item) error {
-		if item.Integrity == policy.Trusted {
-			return refuse("TRUSTED", "The item is trusted already; nothing is to be done.")
-		}
 		item.Integrity = policy.Trusted
 		return nil
 	}})
@@ -29,26 +25,9 @@ func (s *Service) Promote(ctx context.Context, reader view.Reader, id, reason st
 func (s *Service) Declassify(ctx context.Context, reader view.Reader, id string, labels policy.Labels, reason string) (view.Rendering, error) {
 	labels = policy.NewLabels(labels...)
 	return s.change(ctx, reader, changing{act: actDeclassify, id: id, reason: reason, labels: labels, apply: func(item *view.Item) error {
-		if len(labels) == 0 || len(item.Labels().Meet(labels)) < len(labels) {
-			return refuse("LABELS", "The item has no such labels; name those that it has.")
-		}
-		var segments []view.Segment
-		for _, segment := range item.Segments {
-			segment.Labels = without(segment.Labels, labels)
-			segments = view.Append(segments, segment)
-		}
-		item.Segments = segments
+		item.Segments = view.Unlabelled(item.Segments, labels)
 		return nil
 	}})
-}
-
-func without(labels, others policy.Labels) (rest policy.Labels) {
-	for _, label := range labels {
-		if !others.Has(label) {
-			rest = append(rest, label)
-		}
-	}
-	return rest
 }
 
 // changing is one decision about an item.
@@ -59,9 +38,6 @@ type changing struct {
 }
 
 func (s *Service) change(ctx context.Context, reader view.Reader, c changing) (view.Rendering, error) {
-	if strings.TrimSpace(c.reason) == "" || len(c.reason) > MaxReason {
-		return view.Rendering{}, refuse("REASON", "Say why, in at most 1,024 bytes.")
-	}
 	for try := 1; ; try++ {
 		rendering, err := s.changeOnce(ctx, reader, c)
 		if !errors.Is(err, errMoved) || try == mostTries {
@@ -80,7 +56,7 @@ func (s *Service) changeOnce(ctx context.Context, reader view.Reader, c changing
 		return view.Rendering{}, err
 	}
 	item := items[c.id]
-	if err := s.mayChange(a, item, c); err != nil {
+	if err := s.mayChange(ctx, a, item, c); err != nil {
 		return view.Rendering{}, err
 	}
 	before := *item
@@ -128,26 +104,27 @@ func (s *Service) digestOf(item *view.Item) string {
 
 // mayChange says whether the reader may decide about an item: a person, by
 // themselves, who sees all of it.
-func (s *Service) mayChange(a *asking, item *view.Item, c changing) error {
-	if !a.sees(item) {
+func (s *Service) mayChange(ctx context.Context, a *asking, item *view.Item, c changing) error {
+	switch {
+	case !a.sees(item):
 		return absent()
-	}
-	if a.Run != "" {
-		return refuse("NOT_ENTITLED", "Only a person may do that, not a run; ask one.")
-	}
-	if c.act == actPromote && !a.Writes(item.Space) {
-		return refuse("NOT_ENTITLED", "You may read in the item's space and not write; ask somebody who may.")
-	}
-	if c.act == actDeclassify {
-		owns := s.rules(a.Organisation).Owns
-		for _, label := range c.labels {
-			if owns == nil || !owns(a.Principal, label) {
-				return refuse("NOT_ENTITLED", "Only a label's owner may take it away; ask them.")
-			}
-		}
-	}
-	if !a.SeesWhole(item) {
+	case !a.SeesWhole(item):
 		return RefusalOf(view.ErrNotWhole)
+	case a.Run != "":
+		return refuse("NOT_ENTITLED", "Only a person may do that, and no run; ask somebody.")
+	case c.reason == "" || len(c.reason) > MaxReason:
+		return refuse("REASON", "It is kept why that was done; give a reason, in at most 1,024 bytes.")
+	case c.act == actPromote && !a.Writes(item.Space):
+		return RefusalOf(view.ErrReadOnly)
+	}
+	rules, err := s.rules(ctx, a.Organisation)
+	if err != nil {
+		return err
+	}
+	for _, label := range c.labels {
+		if rules.Owns == nil || !rules.Owns(a.Principal, label) {
+			return refuse("NOT_ENTITLED", "A label is not yours to take away; ask its owner.")
+		}
 	}
 	return nil
 }

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"gantry.dev/memory/index"
 	"gantry.dev/memory/store"
 	"gantry.dev/memory/view"
+	"gantry.dev/orchestrator/canon"
 )
 
 // mostForgotten is how many items one command may name, by whatever selector.
@@ -22,7 +22,7 @@ const mostForgotten = 10_000
 // indexes and other stores were found to be without them, too.
 func (s *Service) Forget(ctx context.Context, reader view.Reader, selector Selector) (Receipt, error) {
 	if !selector.one() {
-		return Receipt{}, refuse("SELECTOR", "Say what to forget in exactly one way: by items, a source, a subject or a space.")
+		return Receipt{}, refuse("SELECTOR", "Say in exactly one way what to forget: ids, a source, a subject or a space.")
 	}
 	a, err := s.ask(ctx, reader)
 	if err != nil {
@@ -60,7 +60,13 @@ func (s *Service) Forget(ctx context.Context, reader view.Reader, selector Selec
 	if err != nil {
 		return Receipt{}, err
 	}
-	return s.complete(ctx, a, kept)
+	receipt, err := s.complete(ctx, a, kept)
+	if err != nil {
+		// It is erased for everybody. The receipt as it was filed says that it is not
+		// verified, and the rest is tried again until it is.
+		err = json.Unmarshal(kept.Body, &receipt)
+	}
+	return receipt, err
 }
 
 func (s Selector) one() bool {
@@ -95,7 +101,7 @@ func (s *Service) replayReceipt(ctx context.Context, reader view.Reader, command
 func (s *Service) selected(ctx context.Context, a *asking, selector Selector) ([]string, error) {
 	ids := sortedIDs(selector.Items)
 	if len(ids) == 0 {
-		filter := store.Filter{Archived: true, Subject: s.store.SubjectKey(a.Organisation, strings.TrimSpace(Normal(selector.Subject))),
+		filter := store.Filter{Archived: true, Subject: s.store.SubjectKey(a.Organisation, Normal(selector.Subject)),
 			Ref: s.store.RefKey(a.Organisation, Normal(selector.Ref))}
 		if selector.Space != "" {
 			filter.Spaces = []view.Space{selector.Space}
@@ -120,11 +126,11 @@ func (s *Service) selected(ctx context.Context, a *asking, selector Selector) ([
 	}
 	for _, id := range ids {
 		switch item := outlines[id]; {
-		case a.Whole || a.Writes(item.Space) && a.SeesWhole(item):
-		case a.SeesWhole(item):
-			return nil, refuse("NOT_ENTITLED", "You may read in the item's space and not write; ask somebody who may.")
-		default:
+		case a.Whole:
+		case !a.SeesWhole(item):
 			return nil, RefusalOf(view.ErrNotWhole)
+		case !a.Writes(item.Space):
+			return nil, RefusalOf(view.ErrReadOnly)
 		}
 	}
 	return ids, nil
@@ -175,18 +181,15 @@ func (s *Service) receiptOf(ctx context.Context, tx *store.Tx, a *asking, id str
 	}
 	counts["items"], counts["keys"] = len(receipt.Items), len(receipt.Items)
 	counts["index points"] = counts["views"] * len(s.follow.parts)
+	maps.DeleteFunc(counts, func(_ string, n int) bool { return n == 0 })
 	receipt.Stores = counts
-	receipt.Digest = s.receiptDigest(a.Organisation, receipt)
-	return receipt, nil
+	receipt.Digest, err = receiptDigest(receipt)
+	return receipt, err
 }
 
-func (s *Service) receiptDigest(organisation string, r Receipt) string {
-	r.Digest, r.VerifiedMs = "", 0
-	written, err := json.Marshal(r)
-	if err != nil {
-		panic(err) // strings and numbers always have a form
-	}
-	return s.store.Digest(organisation, "receipt", string(written))
+func receiptDigest(r Receipt) (string, error) {
+	r.Digest, r.VerifiedMs, r.Replayed = "", 0, false
+	return canon.DigestOf(r)
 }
 
 // complete takes what is erased out of everything beside the store, asks every
@@ -209,7 +212,9 @@ func (s *Service) complete(ctx context.Context, a *asking, kept store.Receipt) (
 			return receipt, err
 		}
 	}
-	receipt.Digest = s.receiptDigest(kept.Organisation, receipt)
+	if receipt.Digest, err = receiptDigest(receipt); err != nil {
+		return receipt, err
+	}
 	if kept.Body, err = json.Marshal(receipt); err != nil {
 		return receipt, err
 	}
@@ -220,13 +225,18 @@ func (s *Service) complete(ctx context.Context, a *asking, kept store.Receipt) (
 // eraseElsewhere takes copies out of other stores. Which runs had recalled the
 // items, and how many texts that were, is told as far as the reader may know.
 func (s *Service) eraseElsewhere(ctx context.Context, a *asking, items []string, receipt *Receipt) error {
+	rest := slices.DeleteFunc(slices.Clone(items), func(id string) bool { return slices.Contains(receipt.Items, id) })
 	runs := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(s.config.Erasers)) {
-		count, from, err := s.config.Erasers[name].EraseItems(ctx, items)
+		eraser := s.config.Erasers[name]
+		count, from, err := eraser.EraseItems(ctx, receipt.Items)
 		if err != nil {
 			return fmt.Errorf("erasing %s: %w", name, err)
 		}
-		if a.Whole {
+		if _, _, err := eraser.EraseItems(ctx, rest); err != nil {
+			return fmt.Errorf("erasing %s: %w", name, err)
+		}
+		if a.Whole && count > 0 {
 			receipt.Stores[name] += count
 		}
 		for _, run := range from {
@@ -280,5 +290,5 @@ func (s *Service) erased(ctx context.Context, organisation string, items []strin
 }
 
 func reused() error {
-	return refuse("COMMAND_REUSED", "The command's id was used for something else; give each command an id of its own.")
+	return refuse("KEY_REUSED", "The key was used for something else; choose a new one.")
 }

@@ -3,10 +3,10 @@ package memory
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"gantry.dev/memory/store"
 	"gantry.dev/memory/view"
@@ -37,15 +37,12 @@ func (s *Service) Items(ctx context.Context, reader view.Reader, ids []string) (
 // The sizes of pages.
 const (
 	defaultPage = 50
-	mostPage    = 500
+	mostPage    = 100
 )
 
-// List returns what the reader sees and nothing else has taken the place of,
-// newest first.
+// List returns what the reader sees, newest first, with what is out of date.
 func (s *Service) List(ctx context.Context, reader view.Reader, filter Filter, after string, limit int) (Page, error) {
-	if limit < 0 || limit > mostPage {
-		return Page{}, refuse("LIMIT", "At most 500 items can be listed at once; ask for fewer.")
-	}
+	limit = min(max(limit, 0), mostPage)
 	limit = cmp.Or(limit, defaultPage)
 	from, err := placeOf(after)
 	if err != nil {
@@ -55,80 +52,64 @@ func (s *Service) List(ctx context.Context, reader view.Reader, filter Filter, a
 	if err != nil {
 		return Page{}, err
 	}
-	page := Page{Items: []view.Rendering{}}
-	for {
-		some, last, err := s.listSome(ctx, a, filter, from, limit+1)
+	var page Page
+	for len(page.Items) <= limit {
+		places, err := s.store.List(ctx, a.scope, s.filter(a, filter), from, limit+1)
 		if err != nil {
 			return Page{}, err
 		}
-		for _, rendering := range some {
-			if len(page.Items) == limit {
-				page.Next = cursorOf(page.Items[limit-1])
-				return page, nil
-			}
-			page.Items = append(page.Items, rendering)
+		some, err := s.renderAt(ctx, a, places)
+		if err != nil {
+			return Page{}, err
 		}
-		if last == nil {
-			return page, nil
+		page.Items = append(page.Items, some...)
+		if len(places) <= limit {
+			break
 		}
-		from = *last
+		from = places[limit] // some went away in between
 	}
+	if len(page.Items) > limit {
+		page.Items = page.Items[:limit]
+		page.Next = cursorOf(page.Items[limit-1])
+	}
+	return page, nil
 }
 
-// listSome lists the next items, of which some may be out of date for the
-// reader. last is where to go on; nil at the end.
-func (s *Service) listSome(ctx context.Context, a *asking, filter Filter, from store.Place, limit int) (some []view.Rendering, last *store.Place, err error) {
-	places, err := s.store.List(ctx, a.scope, s.filter(a, filter), from, limit)
-	if err != nil {
-		return nil, nil, err
-	}
+// renderAt renders what stands at places of a list, in its order.
+func (s *Service) renderAt(ctx context.Context, a *asking, places []store.Place) (some []view.Rendering, _ error) {
 	ids := make([]string, len(places))
 	for n, place := range places {
 		ids[n] = place.ID
 	}
-	g, err := s.look(ctx, a, ids)
-	if err != nil {
-		return nil, nil, err
-	}
 	rendered, err := s.render(ctx, a, ids)
-	if err != nil {
-		return nil, nil, err
-	}
 	for _, id := range ids {
-		if rendering, sees := rendered[id]; sees && !g.hidden(id) {
+		if rendering, sees := rendered[id]; sees {
 			some = append(some, rendering)
 		}
 	}
-	if len(places) == limit {
-		last = &places[limit-1]
-	}
-	return some, last, nil
+	return some, err
 }
 
 func (s *Service) filter(a *asking, f Filter) store.Filter {
 	return store.Filter{Spaces: f.Spaces, Kinds: f.Kinds, Principal: f.Principal, Archived: f.Archived,
-		Subject: s.store.SubjectKey(a.Organisation, strings.TrimSpace(Normal(f.Subject))), Ref: s.store.RefKey(a.Organisation, Normal(f.Ref))}
+		Subject: s.store.SubjectKey(a.Organisation, Normal(f.Subject)), Ref: s.store.RefKey(a.Organisation, Normal(f.Ref))}
 }
 
 // cursorOf names the place after an item, by what its reader knows of it.
 func cursorOf(last view.Rendering) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(last.RecordedMs, 10) + ":" + last.ID))
+	return strconv.FormatInt(last.RecordedMs, 10) + "." + last.ID
 }
 
-func placeOf(cursor string) (place store.Place, err error) {
+func placeOf(cursor string) (store.Place, error) {
 	if cursor == "" {
-		return place, nil
+		return store.Place{}, nil
 	}
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	before, id, found := strings.Cut(string(text), ":")
-	place.RecordedMs, place.ID = 0, id
-	if err == nil && found && id != "" {
-		place.RecordedMs, err = strconv.ParseInt(before, 10, 64)
+	before, id, _ := strings.Cut(cursor, ".")
+	recordedMs, err := strconv.ParseInt(before, 10, 64)
+	if err != nil || id == "" || !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
+		return store.Place{}, refuse("CURSOR", "That is no cursor of a list; begin without one.")
 	}
-	if err != nil || !found || id == "" {
-		return store.Place{}, refuse("CURSOR", "That is no place in a list; begin without one.")
-	}
-	return place, nil
+	return store.Place{RecordedMs: recordedMs, ID: id}, nil
 }
 
 // Export writes everything that the reader sees, newest first.
@@ -156,7 +137,7 @@ func (s *Service) Receipt(ctx context.Context, reader view.Reader, id string) (R
 		return Receipt{}, err
 	}
 	if !found || kept.Principal != reader.Principal {
-		return Receipt{}, refuse("NOT_FOUND", "There is no such receipt for you; check the id.")
+		return Receipt{}, absent()
 	}
 	var receipt Receipt
 	err = json.Unmarshal(kept.Body, &receipt)

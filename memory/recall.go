@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -15,10 +16,12 @@ import (
 const (
 	defaultHits = 10
 	mostHits    = 100
+	// mostQuestion bounds a question, in bytes.
+	mostQuestion = 8 << 10
 	// bestOfPart is how many views of each part of an index are ranked at least.
 	bestOfPart = 64
-	// mostTries is how often a question is asked again because something changed
-	// between the index's answer and the store's.
+	// mostTries is how often something is done again because something else
+	// changed between its beginning and its end.
 	mostTries = 8
 )
 
@@ -27,24 +30,20 @@ const partDense = "DENSE"
 
 // Recall returns what the reader may see that answers the question best.
 func (s *Service) Recall(ctx context.Context, reader view.Reader, question Question) (Recollection, error) {
-	if question.Limit < 0 || question.Limit > mostHits || question.Tokens < 0 {
-		return Recollection{}, refuse("LIMIT", "At most 100 hits can be asked for at once; ask for fewer.")
+	if len(question.Text) > mostQuestion || question.Limit < 0 || question.Tokens < 0 {
+		return Recollection{}, refuse("QUESTION", "The question is too long, or a bound is below nothing; ask in fewer words.")
 	}
-	if len(question.Text) > MaxText {
-		return Recollection{}, refuse("TOO_LARGE", "The question is too long; shorten it.")
-	}
-	if question.Limit == 0 {
-		question.Limit = defaultHits
-	}
+	question.Text = Normal(question.Text)
+	question.Limit = min(cmp.Or(question.Limit, defaultHits), mostHits)
 	meant, err := s.embedQuestion(ctx, reader, question.Text)
 	if err != nil {
 		return Recollection{}, err
 	}
 	for try := 1; ; try++ {
-		r, err := s.recallOnce(ctx, reader, question, meant)
-		if err != nil {
+		if err := s.follow.catchUp(ctx); err != nil {
 			return Recollection{}, err
 		}
+		r := &recalling{asking: &asking{Reader: reader}, service: s, question: question, meant: meant.clone(), fitting: map[index.Ref]*store.Checked{}}
 		candidates, err := r.gather(ctx)
 		if err != nil {
 			return Recollection{}, err
@@ -52,9 +51,7 @@ func (s *Service) Recall(ctx context.Context, reader view.Reader, question Quest
 		if r.stale && !s.store.Relayed() && try < mostTries {
 			continue
 		}
-		answer, err := s.answer(ctx, r, candidates)
-		answer.Degraded = meant.degraded
-		return answer, err
+		return s.answer(ctx, r, candidates)
 	}
 }
 
@@ -62,42 +59,76 @@ func (s *Service) Recall(ctx context.Context, reader view.Reader, question Quest
 // is none.
 type meaning struct {
 	vectors  [][]float32
-	degraded []string
+	askers   []embed.Asker // whose vectors go by what the reader sees; nil for others
+	degraded bool
+}
+
+func (m meaning) clone() meaning {
+	m.vectors = slices.Clone(m.vectors)
+	return m
 }
 
 // embedQuestion embeds a question with the embedders that may be given it. What
 // a run asks may hold what it has read, and detectors look at every question.
 func (s *Service) embedQuestion(ctx context.Context, reader view.Reader, text string) (meaning, error) {
+	rules, err := s.rules(ctx, reader.Organisation)
+	if err != nil {
+		return meaning{}, err
+	}
 	labels := reader.Context.Labels
-	for _, found := range s.rules(reader.Organisation).find(text) {
+	for _, found := range rules.find(text) {
 		labels = labels.Join(found.Labels)
 	}
-	m := meaning{vectors: make([][]float32, len(s.follow.parts))}
-	if text == "" {
-		return m, nil
-	}
+	m := meaning{vectors: make([][]float32, len(s.follow.parts)), askers: make([]embed.Asker, len(s.follow.parts))}
 	for n, part := range s.follow.parts {
 		if !part.may(labels) {
 			continue
 		}
-		vectors, err := part.embedder.Embed(ctx, []string{text})
-		if errors.Is(err, embed.ErrUnavailable) {
-			m.degraded = []string{partDense}
+		if asker, asks := part.embedder.(embed.Asker); asks {
+			m.askers[n] = asker
 			continue
 		}
-		if err != nil {
+		vectors, err := part.embedder.Embed(ctx, []string{text})
+		if err := m.note(n, vectors, err); err != nil {
 			return m, err
 		}
-		m.vectors[n] = vectors[0]
 	}
 	return m, nil
 }
 
-func (s *Service) rules(organisation string) Rules {
-	if s.config.Rules == nil {
-		return Rules{}
+// weigh embeds the question with those embedders that go by how rare its words
+// are among what the reader sees.
+func (m *meaning) weigh(ctx context.Context, text string, rarity func(stem string) float64) error {
+	for n, asker := range m.askers {
+		if asker == nil {
+			continue
+		}
+		vector, err := asker.Ask(ctx, text, rarity)
+		if err := m.note(n, [][]float32{vector}, err); err != nil {
+			return err
+		}
 	}
-	return s.config.Rules(organisation)
+	return nil
+}
+
+// note keeps the vector of a vector space; an embedder that cannot be reached
+// leaves the others and the words.
+func (m *meaning) note(n int, vectors [][]float32, err error) error {
+	if errors.Is(err, embed.ErrUnavailable) {
+		m.degraded = true
+		return nil
+	}
+	if err == nil {
+		m.vectors[n] = vectors[0]
+	}
+	return err
+}
+
+func (s *Service) rules(ctx context.Context, organisation string) (Rules, error) {
+	if s.config.Rules == nil {
+		return Rules{}, nil
+	}
+	return s.config.Rules(ctx, organisation)
 }
 
 // recalling is one question under way.
@@ -111,21 +142,13 @@ type recalling struct {
 	fitting  map[index.Ref]*store.Checked // what was looked up; nil for what does not fit
 }
 
-func (s *Service) recallOnce(ctx context.Context, reader view.Reader, question Question, meant meaning) (*recalling, error) {
-	if err := s.follow.catchUp(ctx); err != nil {
-		return nil, err
-	}
-	return &recalling{service: s, question: question, meant: meant, fitting: map[index.Ref]*store.Checked{},
-		asking: &asking{Reader: reader}}, nil
-}
-
 // gather returns everything that has to be ranked: of each part of each index
 // the best views that the store confirms and that fit the question, and what
 // stands beside them. Which these are depends on what the reader may see, and on
 // nothing else that an index may hold.
 func (r *recalling) gather(ctx context.Context) ([]rank.Candidate, error) {
 	wanted := max(bestOfPart, 4*r.question.Limit)
-	for limit := wanted; ; limit *= 2 {
+	for limit := wanted; ; limit = min(2*limit, index.MaxLimit) {
 		legs, err := r.suggested(ctx, limit)
 		if err != nil {
 			return nil, err
@@ -159,6 +182,9 @@ func (r *recalling) suggested(ctx context.Context, limit int) (legs [][]index.Hi
 		return nil, err
 	}
 	r.terms = rank.QueryTerms(key, r.question.Text, statistics)
+	if err := r.meant.weigh(ctx, r.question.Text, rank.Rarity(key, statistics)); err != nil {
+		return nil, err
+	}
 	for n, part := range s.follow.parts {
 		query := index.Query{Organisation: r.Organisation, Spaces: r.scope.Spaces, Sets: r.scope.Sets,
 			Vector: r.meant.vectors[n], NowMs: r.moment.NowMs, Limit: limit}
@@ -242,7 +268,7 @@ func (r *recalling) best(legs [][]index.Hit, wanted, limit int) (best []store.Ch
 				best = append(best, *c)
 			}
 		}
-		if found < wanted && len(leg) >= limit {
+		if found < wanted && len(leg) >= limit && limit < index.MaxLimit {
 			return nil, false
 		}
 	}
@@ -302,7 +328,10 @@ func (s *Service) answer(ctx context.Context, r *recalling, candidates []rank.Ca
 		asked = append(asked, vector...)
 	}
 	ranked := rank.Rank(rank.Question{Vector: asked, Terms: r.terms, NowMs: r.moment.NowMs}, candidates, s.config.Plan)
-	answer := Recollection{Hits: []Hit{}}
+	var answer Recollection
+	if r.meant.degraded {
+		answer.Degraded = []string{partDense}
+	}
 	tokens := 0
 	// What went away after it was looked up leaves room for the next.
 	for some := range slices.Chunk(ranked, r.question.Limit) {

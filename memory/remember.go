@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"gantry.dev/memory/embed"
 	"gantry.dev/memory/rank"
 	"gantry.dev/memory/store"
 	"gantry.dev/memory/view"
@@ -32,13 +33,11 @@ func (s *Service) Supersede(ctx context.Context, reader view.Reader, id string, 
 	return s.keep(ctx, keeping{Reader: reader, act: actSupersede, draft: draft, replaces: []string{id}})
 }
 
-// Consolidate keeps one text in place of several.
+// Consolidate keeps one text in place of several. What the draft says that it is
+// derived from does not count: it is the sources.
 func (s *Service) Consolidate(ctx context.Context, reader view.Reader, sources []string, draft Draft) (Remembered, error) {
-	if len(sources) == 0 || len(sources) > MaxSources {
-		return Remembered{}, refuse("SOURCES", "Name the items that become one, at most 256.")
-	}
-	draft.Source.Kind = view.FromSeveral
-	return s.keep(ctx, keeping{Reader: reader, act: actConsolidate, draft: draft, replaces: sortedIDs(sources)})
+	draft.DerivedFrom, draft.Source.Kind = sortedIDs(sources), view.FromSeveral
+	return s.keep(ctx, keeping{Reader: reader, act: actConsolidate, draft: draft, replaces: draft.DerivedFrom})
 }
 
 // keeping is one command that keeps a new item.
@@ -82,7 +81,6 @@ func (s *Service) keepOnce(ctx context.Context, k keeping) (Remembered, error) {
 	if err != nil {
 		return Remembered{}, err
 	}
-	command.Item = item.ID
 	var replayed *store.Command
 	err = s.store.Write(ctx, a.moment.NowMs, func(ctx context.Context, tx *store.Tx) error {
 		done, met, err := tx.Begin(ctx, command)
@@ -93,7 +91,7 @@ func (s *Service) keepOnce(ctx context.Context, k keeping) (Remembered, error) {
 		if err := unmoved(ctx, tx, a, sources); err != nil {
 			return err
 		}
-		known, err := s.same(ctx, tx, a, k, &item)
+		known, err := s.same(ctx, tx, a, k, &item, sources)
 		if err != nil {
 			return err
 		}
@@ -101,6 +99,8 @@ func (s *Service) keepOnce(ctx context.Context, k keeping) (Remembered, error) {
 			command.Item, command.Known = known, true
 			return tx.Keep(ctx, command)
 		}
+		item.ID, item.Supersedes = s.store.NewID(), k.replaces
+		command.Item = item.ID
 		return s.insert(ctx, tx, k, command, &item, readings)
 	})
 	if err != nil || replayed != nil {
@@ -160,41 +160,42 @@ func (s *Service) remembered(ctx context.Context, a *asking, done store.Command)
 // ready turns a draft into the item that would be kept, with everything that it
 // takes over from what it comes from.
 func (s *Service) ready(ctx context.Context, a *asking, k keeping) (view.Item, map[string]*view.Item, error) {
-	item, err := Prepare(k.draft, k.Reader, s.rules(k.Organisation), a.moment.NowMs)
+	rules, err := s.rules(ctx, k.Organisation)
+	if err != nil {
+		return view.Item{}, nil, err
+	}
+	item, err := Prepare(k.draft, k.Reader, rules, a.moment.NowMs)
 	if err != nil {
 		return item, nil, err
 	}
-	item.ID, item.Version = s.store.NewID(), 1
-	from := item.DerivedFrom
-	if k.act == actConsolidate {
-		from = k.replaces
-	}
-	loaded, err := s.store.Load(ctx, k.Organisation, slices.Concat(from, k.replaces))
+	item.Version = 1
+	loaded, err := s.store.Load(ctx, k.Organisation, slices.Concat(item.DerivedFrom, k.replaces))
 	if err != nil {
 		return item, nil, err
 	}
-	sources, err := a.all(loaded, from)
-	if err != nil {
-		return item, nil, err
-	}
-	replaced, err := a.all(loaded, k.replaces)
-	if err != nil {
-		return item, nil, err
-	}
-	if len(sources) > 0 {
+	if len(item.DerivedFrom) > 0 {
+		sources, err := a.all(loaded, item.DerivedFrom)
+		if err != nil {
+			return item, nil, err
+		}
 		derived, err := view.Derive(sources, &k.Reader, item.Space)
 		if err != nil {
 			return item, nil, RefusalOf(err)
 		}
 		item = derived.Onto(item)
 	}
-	switch k.act {
-	case actSupersede:
-		err = view.MaySupersede(replaced[0], &item, &k.Reader)
-	case actConsolidate:
-		err = view.MayConsolidate(replaced, &item, &k.Reader)
+	replaced, err := a.all(loaded, k.replaces)
+	if err != nil {
+		return item, nil, err
 	}
-	item.Supersedes = k.replaces
+	switch {
+	case k.act == actConsolidate && len(replaced) < 2:
+		err = refuse("SOURCES", "One item has nothing to be consolidated with; name at least two.")
+	case k.act == actConsolidate:
+		err = view.MayConsolidate(replaced, &item, &k.Reader)
+	case k.act == actSupersede:
+		err = view.MaySupersede(replaced[0], &item, &k.Reader)
+	}
 	return item, loaded, RefusalOf(err)
 }
 
@@ -240,6 +241,9 @@ func (p part) embed(ctx context.Context, readings []store.Reading) error {
 		return nil
 	}
 	vectors, err := p.embedder.Embed(ctx, texts)
+	if errors.Is(err, embed.ErrUnavailable) {
+		return nil // found by its words until it is embedded again
+	}
 	if err != nil {
 		return err
 	}
@@ -279,30 +283,36 @@ func unmoved(ctx context.Context, tx *store.Tx, a *asking, sources map[string]*v
 }
 
 // same returns the id of what says the same already, as far as the writer may
-// know: it sees all of it, and nothing that it sees has taken its place.
-func (s *Service) same(ctx context.Context, tx *store.Tx, a *asking, k keeping, item *view.Item) (string, error) {
-	if k.act != actRemember {
+// know: it sees all of it, and nothing that it sees has taken its place. Of
+// several it is the newest.
+func (s *Service) same(ctx context.Context, tx *store.Tx, a *asking, k keeping, item *view.Item, sources map[string]*view.Item) (string, error) {
+	switch k.act {
+	case actConsolidate:
+		return "", nil
+	case actSupersede:
+		if view.Same(sources[k.replaces[0]], item) {
+			return k.replaces[0], nil
+		}
 		return "", nil
 	}
 	key := view.SameKey(item, s.store.Key(item.Organisation, "same"))
 	if err := tx.Alone(ctx, key); err != nil {
 		return "", err
 	}
-	// The label sets are those of now: what somebody else just kept may be the same.
-	places, err := tx.Same(ctx, a.Organisation, key)
+	ids, err := tx.Same(ctx, a.Organisation, key)
 	if err != nil {
 		return "", err
 	}
-	items, err := tx.Load(ctx, a.Organisation, places)
+	items, err := tx.Load(ctx, a.Organisation, ids)
 	if err != nil {
 		return "", err
 	}
-	outlines, after, err := tx.Succession(ctx, a.Organisation, places)
+	outlines, after, err := tx.Succession(ctx, a.Organisation, ids)
 	if err != nil {
 		return "", err
 	}
 	g := sight{a, outlines, after}
-	for _, id := range places {
+	for _, id := range ids {
 		if one := items[id]; a.sees(one) && a.SeesWhole(one) && !one.Archived && !g.hidden(id) && view.Same(one, item) {
 			return id, nil
 		}

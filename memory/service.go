@@ -24,7 +24,7 @@ type Config struct {
 	// Embedders make the vectors, each in a vector space of its own; a text goes
 	// to all of them that may take its labels. None: words alone are compared.
 	Embedders []embed.Embedder
-	Rules     func(organisation string) Rules
+	Rules     func(ctx context.Context, organisation string) (Rules, error)
 	Plan      rank.Plan // the zero value: rank.DefaultPlan
 	Quota     int       // items that one principal may have; 0: 100,000
 	// Erasers take out what else holds copies of items, by the name under which a

@@ -181,9 +181,9 @@ func outlinesOf(ctx context.Context, c conn, organisation string, ids []string) 
 	})
 }
 
-// Same returns the ids of items with a view.SameKey, in order.
+// Same returns the ids of items with a view.SameKey, the newest first.
 func (t *Tx) Same(ctx context.Context, organisation, key string) ([]string, error) {
-	return column(t.query(ctx, "SELECT id FROM memory_items WHERE organisation = ? AND same_key = ? ORDER BY recorded_ms, id", organisation, key))
+	return column(t.query(ctx, "SELECT id FROM memory_items WHERE organisation = ? AND same_key = ? ORDER BY recorded_ms DESC, id DESC", organisation, key))
 }
 
 // Versions returns the present versions of items, by id.

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"gantry.dev/memory/index"
 )
@@ -73,7 +75,7 @@ func (t *Tx) Note(ctx context.Context, a Audit) error {
 		return err
 	}
 	_, err = t.exec(ctx, "INSERT INTO memory_audit (id, organisation, at_ms, principal, run, act, items, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		t.store.NewID(), a.Organisation, t.nowMs, a.Principal, a.Run, a.Act, string(items), a.Digest)
+		strings.ToLower(rand.Text()), a.Organisation, t.nowMs, a.Principal, a.Run, a.Act, string(items), a.Digest)
 	return err
 }
 

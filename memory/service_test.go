@@ -1,0 +1,54 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gantry.dev/memory"
+	"gantry.dev/memory/view"
+	"gantry.dev/orchestrator/policy"
+)
+
+func TestSQLite(t *testing.T) { suite(t, sqlite) }
+
+func suite(t *testing.T, where on) {
+	for name, test := range map[string]func(t *testing.T, where on){
+		"remember, recall, forget": walk,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, where) })
+	}
+}
+
+func walk(t *testing.T, where on) {
+	h := build(t, where)
+	ann, bob := person("ann", "hr"), person("bob")
+	lunch := h.remember(t, bob, fact("Lunch is served at noon in the canteen."))
+	draft := fact("The salary of Ruth is 90,000 and her desk is by the window.")
+	draft.Marks = []memory.Mark{{Start: 0, End: 28, Labels: policy.NewLabels("hr"), Quote: "The salary of Ruth is 90,000"}}
+	ruth := h.remember(t, ann, draft)
+	require.Equal(t, draft.Text, ruth.Text)
+
+	require.Equal(t, []string{lunch.ID, ruth.ID}, h.recall(t, bob, "When is lunch served?"))
+	require.Equal(t, []string{ruth.ID, lunch.ID}, h.recall(t, ann, "What is the salary of Ruth?"))
+	seen, err := h.Item(t.Context(), bob, ruth.ID)
+	require.NoError(t, err)
+	require.Equal(t, view.Redacted+" and her desk is by the window.", seen.Text)
+	require.NotEqual(t, ruth.Etag, seen.Etag)
+
+	_, err = h.Forget(t.Context(), bob, memory.Selector{Items: []string{ruth.ID}})
+	refused(t, err, "NOT_WHOLE")
+	receipt, err := h.Forget(t.Context(), ann, memory.Selector{Items: []string{ruth.ID}})
+	require.NoError(t, err)
+	require.Equal(t, []string{ruth.ID}, receipt.Items)
+	require.Equal(t, map[string]int{"items": 1, "keys": 1, "segments": 2, "views": 2, "vectors": 2, "index points": 2}, receipt.Stores)
+	require.Positive(t, receipt.VerifiedMs)
+	require.Equal(t, []string{lunch.ID}, h.recall(t, ann, "What is the salary of Ruth?"))
+	_, err = h.Item(t.Context(), ann, ruth.ID)
+	refused(t, err, "NOT_FOUND")
+	again, err := h.Receipt(t.Context(), ann, receipt.ID)
+	require.NoError(t, err)
+	require.Equal(t, receipt, again)
+	_, err = h.Receipt(t.Context(), bob, receipt.ID)
+	refused(t, err, "NOT_FOUND")
+}
