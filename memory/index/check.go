@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unicode/utf8"
 
 	"gantry.dev/memory/rank"
 )
@@ -14,11 +15,17 @@ import (
 // vector space.
 var ErrDimension = errors.New("the vector has another number of dimensions than its vector space")
 
+// ErrModel means that a vector space is there with vectors of another model.
+var ErrModel = errors.New("the vector space is there with another model")
+
 // ErrMalformed means that what was given can stand in no index.
 var ErrMalformed = errors.New("what was given cannot stand in an index")
 
 // MaxNames bounds the spaces, and the sets, of a query.
 const MaxNames = 10_000
+
+// MaxLimit bounds the hits of each part of a query.
+const MaxLimit = 10_000
 
 // maxExact is the largest integer that every index compares exactly: some have
 // only floating point for it.
@@ -49,6 +56,9 @@ func CheckStates(dim int, states []State) error {
 		if state.Organisation == "" || state.Item == "" {
 			return fmt.Errorf("%w: a state without organisation or item", ErrMalformed)
 		}
+		if !utf8.ValidString(state.Organisation) || !utf8.ValidString(state.Item) || !utf8.ValidString(string(state.Space)) {
+			return fmt.Errorf("%w: a name that is no text", ErrMalformed)
+		}
 		if state.Version > maxExact {
 			return fmt.Errorf("%w: a version above 2^53-1", ErrMalformed)
 		}
@@ -69,7 +79,7 @@ func CheckStates(dim int, states []State) error {
 }
 
 func checkPoint(dim int, point *Point) error {
-	if point.Set == "" || slices.Contains(point.Omit, "") {
+	if !isName(point.Set) || !allNames(point.Omit) {
 		return fmt.Errorf("%w: a point without a set", ErrMalformed)
 	}
 	if point.ExpiresMs < 0 || point.ExpiresMs > maxExact {
@@ -84,8 +94,8 @@ func checkPoint(dim int, point *Point) error {
 // CheckQuery says whether an index of vectors of dim dimensions can answer a
 // query.
 func CheckQuery(dim int, query *Query) error {
-	if query.Limit < 1 {
-		return fmt.Errorf("%w: a query for %d hits", ErrMalformed, query.Limit)
+	if query.Limit < 1 || query.Limit > MaxLimit {
+		return fmt.Errorf("%w: a query for %d hits; at least 1, at most %d", ErrMalformed, query.Limit, MaxLimit)
 	}
 	if len(query.Spaces) > MaxNames || len(query.Sets) > MaxNames {
 		return fmt.Errorf("%w: a query with more than %d spaces or sets", ErrMalformed, MaxNames)
@@ -97,6 +107,12 @@ func CheckQuery(dim int, query *Query) error {
 		return err
 	}
 	return checkTerms(query.Terms)
+}
+
+func isName(name string) bool { return name != "" && utf8.ValidString(name) }
+
+func allNames(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !isName(name) })
 }
 
 func checkVector(dim int, vector []float32) error {

@@ -97,7 +97,8 @@ type Index interface {
 // Indexes opens the indexes of vector spaces.
 type Indexes interface {
 	// Open returns the index of a vector space, made when absent. One that is there
-	// with another number of dimensions is refused with ErrDimension.
+	// with another number of dimensions is refused with ErrDimension, with another
+	// model ErrModel.
 	Open(ctx context.Context, space VectorSpace) (Index, error)
 	// Drop removes the index of a vector space with everything in it; one that is not
 	// there is no fault.

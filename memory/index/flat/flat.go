@@ -39,11 +39,14 @@ func (x *Indexes) find(space index.VectorSpace) (*Index, error) {
 	defer x.mu.Unlock()
 	found, ok := x.open[space.ID]
 	if !ok {
-		found = newIndex(space.Dim)
+		found = newIndex(space)
 		x.open[space.ID] = found
 	}
 	if found.dim != space.Dim {
 		return nil, fmt.Errorf("%w: the vector space %s is there with %d", index.ErrDimension, space.ID, found.dim)
+	}
+	if found.model != space.Model {
+		return nil, fmt.Errorf("%w: %s", index.ErrModel, space.ID)
 	}
 	return found, nil
 }
@@ -66,7 +69,7 @@ func (x *Indexes) Fresh(_ context.Context, space index.VectorSpace) (index.Index
 	if err != nil {
 		return nil, nil, err
 	}
-	next := newIndex(space.Dim)
+	next := newIndex(space)
 	return next, func(context.Context) error {
 		running.held.Store(next.held.Load())
 		return nil
@@ -79,6 +82,7 @@ func (x *Indexes) Close() error { return nil }
 // Index finds views in one vector space, in memory.
 type Index struct {
 	dim     int
+	model   string
 	held    atomic.Pointer[held]
 	scratch sync.Pool // of *[]float64: sums of a lexical search
 }
@@ -88,8 +92,8 @@ var (
 	_ index.Index   = (*Index)(nil)
 )
 
-func newIndex(dim int) *Index {
-	i := &Index{dim: dim}
+func newIndex(space index.VectorSpace) *Index {
+	i := &Index{dim: space.Dim, model: space.Model}
 	i.held.Store(newHeld())
 	return i
 }

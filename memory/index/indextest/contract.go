@@ -243,6 +243,8 @@ func refused(t *testing.T, subject Subject) {
 		"the same set twice":  func(s *index.State) { s.Points = append(s.Points, point("s")) },
 		"a huge version":      func(s *index.State) { s.Version = math.MaxUint64 },
 		"a negative expiry":   func(s *index.State) { s.Points[0].ExpiresMs = -1 },
+		"no text":             func(s *index.State) { s.Item = "\xff" },
+		"a set that is none":  func(s *index.State) { s.Points[0].Set = "\xff" },
 		"no number":           func(s *index.State) { s.Points[0].Vector[3] = float32(math.NaN()) },
 		"without bound":       func(s *index.State) { s.Points[0].Vector[3] = float32(math.Inf(1)) },
 		"a weight of 0":       func(s *index.State) { s.Points[0].Terms[0].Weight = 0 },
@@ -262,18 +264,22 @@ func refused(t *testing.T, subject Subject) {
 		require.ErrorIs(t, err, index.ErrDimension)
 	}
 	query := everything("s")
-	query.Limit = 0
-	_, err := asked.Search(t.Context(), query)
-	require.ErrorIs(t, err, index.ErrMalformed)
+	for _, limit := range []int{-1, 0, index.MaxLimit + 1} {
+		query.Limit = limit
+		_, err := asked.Search(t.Context(), query)
+		require.ErrorIs(t, err, index.ErrMalformed)
+	}
 	query = everything(make([]string, index.MaxNames+1)...)
-	_, err = asked.Search(t.Context(), query)
+	_, err := asked.Search(t.Context(), query)
 	require.ErrorIs(t, err, index.ErrMalformed)
 	_, err = asked.Held(t.Context(), "acme", "", 0)
 	require.ErrorIs(t, err, index.ErrMalformed)
 	finds(t, asked, everything("s"), "a@1/s") // nothing was done
 
-	_, err = indexes.Open(t.Context(), index.VectorSpace{ID: space.ID, Dim: dim + 1})
+	_, err = indexes.Open(t.Context(), index.VectorSpace{ID: space.ID, Model: space.Model, Dim: dim + 1})
 	require.ErrorIs(t, err, index.ErrDimension)
+	_, err = indexes.Open(t.Context(), index.VectorSpace{ID: space.ID, Model: "another", Dim: dim})
+	require.ErrorIs(t, err, index.ErrModel)
 	for _, id := range []string{"", "a/b", "a b", "ü", "a:b", "a*"} {
 		_, err = indexes.Open(t.Context(), index.VectorSpace{ID: id, Dim: dim})
 		require.ErrorIs(t, err, index.ErrMalformed, id)

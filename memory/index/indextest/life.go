@@ -81,8 +81,7 @@ func fresh(t *testing.T, subject Subject) {
 	finds(t, running, everything("s"), "new@1/s", "newer@1/s")
 	finds(t, next, everything("s"), "new@1/s", "newer@1/s")
 
-	unopened := space
-	unopened.ID = "suite-unopened"
+	unopened := Spaces()[2]
 	next, swap, err = indexes.Fresh(t.Context(), unopened)
 	require.NoError(t, err)
 	apply(t, next, state("first", 1, point("s")))
@@ -96,8 +95,7 @@ func fresh(t *testing.T, subject Subject) {
 func dropped(t *testing.T, subject Subject) {
 	indexes, asked := openBoth(t, subject)
 	apply(t, asked, state("a", 1, point("s")))
-	other := space
-	other.ID = space.ID + "-2"
+	other := Spaces()[1]
 	beside, err := indexes.Open(t.Context(), other)
 	require.NoError(t, err)
 	apply(t, beside, state("b", 1, point("s")))

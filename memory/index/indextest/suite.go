@@ -58,6 +58,14 @@ const dim = 11
 
 var space = index.VectorSpace{ID: "suite-11-1", Model: "suite", Dim: dim}
 
+// Spaces are the vector spaces that the suite opens: what is to be dropped behind
+// it where a store outlives a test.
+func Spaces() []index.VectorSpace {
+	second, unopened := space, space
+	second.ID, unopened.ID = space.ID+"-2", "suite-unopened"
+	return []index.VectorSpace{space, second, unopened}
+}
+
 func open(t *testing.T, subject Subject) index.Index {
 	_, opened := openBoth(t, subject)
 	return opened
