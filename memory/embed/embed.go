@@ -24,3 +24,12 @@ type Embedder interface {
 	// this process takes all.
 	May(labels policy.Labels) bool
 }
+
+// Asker is an Embedder whose vector of a question may go by how rare words are
+// among what the reader sees, as rank.Rarity has it: what everything there
+// holds tells nothing apart. It compares with the vectors of Embed.
+type Asker interface {
+	Embedder
+	// Ask returns the vector of a question. rarity is not called after it returns.
+	Ask(ctx context.Context, text string, rarity func(stem string) float64) ([]float32, error)
+}

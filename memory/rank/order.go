@@ -13,26 +13,37 @@ import (
 type Plan struct {
 	Dense   float64 // of the vectors' likeness
 	Lexical float64 // of the words in common
+	// Depth is how many of the best of each part score by it, at most. What the
+	// last of them has is background, which all texts have with every question.
+	Depth int
 	// Beside is how much of the score of a neighbour counts: what was said just
 	// before or after belongs to it. It falls by half with each further place.
 	Beside float64
 	Reach  int // how many places away neighbours count, on each side
 	// Recent is how much is added to the score of what was recorded now; it falls
 	// by half with every HalfLifeMs.
-	Recent     float64
+	Recent float64
+	// Dated is how much is added to the score of what is of a time that the
+	// question names.
+	Dated      float64
 	HalfLifeMs int64
 	Kinds      map[view.Kind]float64 // how much is added to the score of a kind
 }
 
-// DefaultPlan weighs words and vectors alike, as nothing is known of either, and
-// lets a neighbour count for half. What was distilled goes a little before
-// what was only heard, and the newer before the older where they answer alike.
+// DefaultPlan is for the vectors of embed.Static. A word in common says twice as
+// much as a likeness of such vectors, which have no knowledge of sentences; a
+// neighbour counts for half and the one after it for a quarter. A question has
+// about four words that say something, and a time that it names counts as one
+// of them. What was distilled goes a little before what was only heard, and the
+// newer before the older, where they answer alike.
+//
+// For vectors of a model that reads sentences, let Dense and Lexical be alike.
 func DefaultPlan() Plan {
 	const day = 24 * 60 * 60 * 1000
 	return Plan{
-		Dense: 0.5, Lexical: 0.5,
-		Beside: 0.5, Reach: 1,
-		Recent: 0.05, HalfLifeMs: 30 * day,
+		Dense: 1.0 / 3, Lexical: 2.0 / 3, Depth: 100,
+		Beside: 0.5, Reach: 2,
+		Recent: 0.05, HalfLifeMs: 30 * day, Dated: 0.25,
 		Kinds: map[view.Kind]float64{view.Fact: 0.02, view.Preference: 0.02, view.Finding: 0.02, view.Procedure: 0.02},
 	}
 }
@@ -43,34 +54,25 @@ type Place struct {
 	Position int
 }
 
-// Beside returns the places of neighbours that have to be candidates too, so
-// that each of the found is ranked as if all that the reader sees were: its
-// neighbours, and theirs, without those that are there already. It is sorted.
-// The caller looks up which of them the reader sees.
+// Beside returns the places of the neighbours of what was found, sorted. All
+// that the reader sees at them has to be a candidate too; the caller looks up
+// which that is.
 func Beside(found []Candidate, plan Plan) []Place {
-	have := make(map[Place]bool, len(found))
-	for _, c := range found {
-		have[placeOf(c)] = true
-	}
 	var places []Place
 	for _, c := range found {
 		if c.Position <= 0 || c.Ref == "" {
 			continue
 		}
-		for far := 1; far <= 2*plan.Reach; far++ {
-			for _, position := range [2]int{c.Position - far, c.Position + far} {
-				place := Place{Ref: c.Ref, Position: position}
-				if position > 0 && !have[place] {
-					have[place] = true
-					places = append(places, place)
-				}
+		for position := max(c.Position-plan.Reach, 1); position <= c.Position+plan.Reach; position++ {
+			if position != c.Position {
+				places = append(places, Place{Ref: c.Ref, Position: position})
 			}
 		}
 	}
 	slices.SortFunc(places, func(a, b Place) int {
 		return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Position, b.Position))
 	})
-	return places
+	return slices.Compact(places)
 }
 
 func placeOf(c Candidate) Place { return Place{Ref: c.Ref, Position: c.Position} }
@@ -80,10 +82,10 @@ func placeOf(c Candidate) Place { return Place{Ref: c.Ref, Position: c.Position}
 // several with one item, the best counts. Nothing but the arguments moves it,
 // so it can tell nobody of anything that is no candidate.
 //
-// A reader's candidates are the best of each part of the index with the
-// places of Beside, all as the reader sees them. What is in the best of a part
-// then scores as if everything that the reader sees were ranked, and so
-// does what stands within Reach of it.
+// A reader's candidates are at least the Depth best of each part that the
+// reader sees, with those of Beside that the reader sees. Their order is then
+// that of ranking everything that the reader sees, exactly: what is no
+// candidate would score 0.
 func Rank(question Question, candidates []Candidate, plan Plan) []Ranked {
 	own := scores(question, candidates, plan)
 	places := make(map[Place]float64, len(candidates))
@@ -103,28 +105,41 @@ func Rank(question Question, candidates []Candidate, plan Plan) []Ranked {
 	return once(ranked)
 }
 
-// scores returns what each candidate scores by itself, at most 1: its share of
-// the best of each part.
+// scores returns what each candidate scores by itself, at most 1.
 func scores(question Question, candidates []Candidate, plan Plan) []float64 {
 	dense, lexical := make([]float64, len(candidates)), make([]float64, len(candidates))
-	mostDense, mostLexical := 0.0, 0.0
 	for i, c := range candidates {
-		dense[i] = max(Dot(question.Vector, c.Vector), 0)
+		dense[i] = Dot(question.Vector, c.Vector)
 		lexical[i] = question.Terms.Dot(c.Terms)
-		mostDense, mostLexical = max(mostDense, dense[i]), max(mostLexical, lexical[i])
 	}
+	overBackground(dense, plan.Depth)
+	overBackground(lexical, plan.Depth)
 	own := make([]float64, len(candidates))
 	for i := range own {
-		own[i] = float64(plan.Dense*share(dense[i], mostDense)) + float64(plan.Lexical*share(lexical[i], mostLexical))
+		own[i] = float64(plan.Dense*dense[i]) + float64(plan.Lexical*lexical[i])
 	}
 	return own
 }
 
-func share(score, most float64) float64 {
-	if most <= 0 {
-		return 0
+// overBackground makes of scores where they are between the background, which
+// is 0, and the best, which is 1. Below the background it is 0. Where there are
+// not so many as depth, nothing says what is background but 0.
+func overBackground(scores []float64, depth int) {
+	background, best := 0.0, 0.0
+	if sorted := slices.Sorted(slices.Values(scores)); len(sorted) > 0 {
+		best = sorted[len(sorted)-1]
+		if depth > 0 && len(sorted) >= depth {
+			background = max(sorted[len(sorted)-depth], 0)
+		}
 	}
-	return score / most
+	for i, score := range scores {
+		switch {
+		case score <= background:
+			scores[i] = 0
+		default:
+			scores[i] = (score - background) / (best - background)
+		}
+	}
 }
 
 // beside is what the neighbours add.
@@ -148,8 +163,15 @@ func prior(question Question, c Candidate, plan Plan) float64 {
 		age := max(question.NowMs-c.RecordedMs, 0)
 		added += float64(plan.Recent * math.Exp2(-float64(age)/float64(plan.HalfLifeMs)))
 	}
+	for _, span := range question.Spans {
+		if span.holds(c.RecordedMs) || c.ValidFromMs != 0 && span.holds(c.ValidFromMs) {
+			return added + plan.Dated
+		}
+	}
 	return added
 }
+
+func (s Span) holds(ms int64) bool { return s.FromMs <= ms && ms < s.UntilMs }
 
 // once drops all but the best of each item.
 func once(ranked []Ranked) []Ranked {

@@ -24,19 +24,21 @@ type Statistics struct {
 // Candidate is one view that may answer, with everything that its place
 // depends on.
 type Candidate struct {
-	Item       string
-	Vector     []float32
-	Terms      Terms
-	Kind       view.Kind
-	RecordedMs int64
-	Ref        string // view.Source.Ref; those beside it share it
-	Position   int    // view.Source.Position
+	Item        string
+	Vector      []float32
+	Terms       Terms
+	Kind        view.Kind
+	RecordedMs  int64
+	ValidFromMs int64  // 0: as RecordedMs
+	Ref         string // view.Source.Ref, told apart by space where several have it; those beside it share it
+	Position    int    // view.Source.Position
 }
 
 // Question is a question in the form in which views are compared with it.
 type Question struct {
 	Vector []float32
-	Terms  Terms // query weights; see QueryTerms
+	Terms  Terms  // query weights; see QueryTerms
+	Spans  []Span // that it names; see Spans
 	NowMs  int64
 }
 

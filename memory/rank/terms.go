@@ -87,6 +87,13 @@ func asks(key []byte, text string) map[uint32]float64 {
 	return asked
 }
 
+// Rarity returns how rare a stem is among what the reader may see, for those
+// whose QueryHashes the statistics were made for.
+func Rarity(key []byte, statistics Statistics) func(stem string) float64 {
+	hash := newHasher(key)
+	return func(stem string) float64 { return rarity(statistics, hash.of(stem)) }
+}
+
 // rarity is the inverse document frequency, which is never negative.
 func rarity(statistics Statistics, hash uint32) float64 {
 	all := float64(max(statistics.Documents, 0))

@@ -128,7 +128,7 @@ func stem(word string) string {
 	if len(word) > longestWord || !ascii(word) {
 		return word
 	}
-	return english.Stem(word, false)
+	return regular(english.Stem(word, false))
 }
 
 // isID reports whether a field names one thing exactly rather than saying
