@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"gantry.dev/memory"
 	"gantry.dev/memory/view"
@@ -149,9 +150,15 @@ func (b *Brain) remembered(reader *view.Reader, done command, nowMs int64) (memo
 
 // Promote lets an untrusted item be trusted, on a person's word.
 func (b *Brain) Promote(ctx context.Context, reader view.Reader, id, reason string) (view.Rendering, error) {
-	return b.change(ctx, reader, id, reason, func(item *view.Item) error {
+	may := func(item *view.Item) error {
 		if !reader.Writes(item.Space) {
 			return memory.RefusalOf(view.ErrReadOnly)
+		}
+		return nil
+	}
+	return b.change(ctx, reader, id, reason, may, func(item *view.Item) error {
+		if item.Integrity == policy.Trusted {
+			return &memory.Refusal{Code: "TRUSTED", Detail: "The item is trusted already; nothing is to be done."}
 		}
 		item.Integrity = policy.Trusted
 		return nil
@@ -160,35 +167,47 @@ func (b *Brain) Promote(ctx context.Context, reader view.Reader, id, reason stri
 
 // Declassify takes labels from an item; the owner of each must be the reader.
 func (b *Brain) Declassify(ctx context.Context, reader view.Reader, id string, labels policy.Labels, reason string) (view.Rendering, error) {
-	return b.change(ctx, reader, id, reason, func(item *view.Item) error {
+	labels = policy.NewLabels(labels...)
+	may := func(*view.Item) error {
 		rules := b.config.Rules(reader.Organisation)
 		for _, label := range labels {
 			if rules.Owns == nil || !rules.Owns(reader.Principal, label) {
 				return &memory.Refusal{Code: "NOT_ENTITLED", Detail: "A label is not yours to take away; ask its owner."}
 			}
 		}
-		item.Segments = view.Unlabelled(item.Segments, policy.NewLabels(labels...))
+		return nil
+	}
+	return b.change(ctx, reader, id, reason, may, func(item *view.Item) error {
+		if len(labels) == 0 || !labels.Within(item.Labels()) {
+			return &memory.Refusal{Code: "LABELS", Detail: "The item has no such labels; name those that it has."}
+		}
+		item.Segments = view.Unlabelled(item.Segments, labels)
 		return nil
 	})
 }
 
 // change lets a person who sees an item whole change it, for a reason.
-func (b *Brain) change(ctx context.Context, reader view.Reader, id, reason string, apply func(*view.Item) error) (view.Rendering, error) {
+func (b *Brain) change(ctx context.Context, reader view.Reader, id, reason string, may, apply func(*view.Item) error) (view.Rendering, error) {
 	nowMs, leave, err := b.enter(ctx)
 	if err != nil {
 		return view.Rendering{}, err
 	}
 	defer leave()
+	if strings.TrimSpace(reason) == "" || len(reason) > memory.MaxReason {
+		return view.Rendering{}, &memory.Refusal{Code: "REASON", Detail: "It is kept why that was done; say why, in at most 1,024 bytes."}
+	}
 	old, err := b.find(&reader, id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return view.Rendering{}, err
-	case !reader.SeesWhole(old):
-		return view.Rendering{}, memory.RefusalOf(view.ErrNotWhole)
-	case reader.Run != "":
+	}
+	if reader.Run != "" {
 		return view.Rendering{}, &memory.Refusal{Code: "NOT_ENTITLED", Detail: "Only a person may do that, and no run; ask somebody."}
-	case reason == "":
-		return view.Rendering{}, &memory.Refusal{Code: "REASON", Detail: "It is kept why that was done; give a reason."}
+	}
+	if err := may(old); err != nil {
+		return view.Rendering{}, err
+	}
+	if !reader.SeesWhole(old) {
+		return view.Rendering{}, memory.RefusalOf(view.ErrNotWhole)
 	}
 	changed := *old
 	if err := apply(&changed); err != nil {

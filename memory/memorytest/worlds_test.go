@@ -1,0 +1,44 @@
+package memorytest_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gantry.dev/memory"
+	"gantry.dev/memory/memorytest"
+)
+
+func brains(wrong memorytest.Design) memorytest.Open {
+	return func(seams memorytest.Seams) memory.Brain {
+		return memorytest.NewBrain(memorytest.Config{
+			NowMs: seams.NowMs, NewID: seams.NewID, Rules: seams.Rules, Embedder: seams.Embedder, Wrong: wrong,
+		})
+	}
+}
+
+// Nothing that a reader can fetch moves with what is hidden from it.
+func TestNoReaderCanTellWorldsApartThatDifferInHiddenThings(t *testing.T) {
+	worlds := 20_000
+	if testing.Short() {
+		worlds = 2_000
+	}
+	memorytest.Check(t, brains(0), worlds)
+}
+
+// The same worlds find every planted design that tells.
+func TestWorldsRefuteWrongDesigns(t *testing.T) {
+	for name, design := range memorytest.Designs() {
+		t.Run(name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 400; seed++ {
+				_, difference, err := memorytest.Compare(t.Context(), brains(design), seed)
+				require.NoError(t, err)
+				if difference != "" {
+					t.Logf("found by seed %d", seed)
+					return
+				}
+			}
+			t.Fatal("no world tells it from a right one")
+		})
+	}
+}
