@@ -25,8 +25,9 @@ func findCards(f *folded, at []int) (found []Span) {
 // card returns where the longest card number ends that begins at a place, 0 for
 // none.
 func card(text string, from int) (to int) {
-	var digits []byte
-	var groups []int
+	var number [cardMost + 1]byte
+	var sizes [cardMost + 1]int
+	digits, groups := number[:0], sizes[:0]
 	for i := from; len(digits) <= cardMost; {
 		begin := i
 		for i < len(text) && isDigit(text[i]) && len(digits) <= cardMost {
@@ -34,6 +35,9 @@ func card(text string, from int) (to int) {
 			i++
 		}
 		groups = append(groups, i-begin)
+		if groups[0] != 4 && groups[0] < cardLeast {
+			break
+		}
 		if ends(text, i) || separator(text, i, true) > 0 && text[i] != '.' {
 			if len(digits) >= cardLeast && grouped(groups) && issued(string(digits)) && luhn(string(digits)) {
 				to = i
@@ -51,18 +55,24 @@ func card(text string, from int) (to int) {
 // separator returns how long what stands between two groups of digits is, 0
 // when no further group follows.
 func separator(text string, at int, dots bool) int {
-	i := at
-	for i < len(text) && i-at < 16 && (text[i] == ' ' || text[i] == '\n') {
-		i++
-	}
+	i := blanks(text, at)
 	if i < len(text) && (text[i] == '-' || text[i] == '/' || dots && text[i] == '.') {
-		for i++; i < len(text) && i-at < 16 && (text[i] == ' ' || text[i] == '\n'); i++ {
-		}
+		i = blanks(text, i+1)
 	}
 	if i == at || i >= len(text) || !isAlnum(text[i]) || dots && !isDigit(text[i]) {
 		return 0
 	}
 	return i - at
+}
+
+// blanks returns where the next thing is that is no space or line break, as far
+// as they go inside of a number.
+func blanks(text string, from int) int {
+	at := from
+	for at < len(text) && at-from < 16 && (text[at] == ' ' || text[at] == '\n') {
+		at++
+	}
+	return at
 }
 
 // grouped reports whether digits stand in groups as on a card: all together, by

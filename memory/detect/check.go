@@ -36,16 +36,14 @@ func isDay(month, day int) bool {
 }
 
 func ssn(number string) bool {
-	if strings.Contains(number, "-") && strings.Contains(number, " ") {
-		return false
-	}
 	d := digitsOf(number)
 	return d[:3] != "000" && d[:3] != "666" && d[0] != '9' && d[3:5] != "00" && d[5:] != "0000"
 }
 
 func itin(number string) bool {
-	group := value(digitsOf(number)[3:5])
-	return group >= 50 && group <= 65 || group >= 70 && group <= 88 || group >= 90 && group <= 92 || group >= 94
+	d := digitsOf(number)
+	group := value(d[3:5])
+	return d[0] == '9' && (group >= 50 && group <= 65 || group >= 70 && group <= 88 || group >= 90 && group <= 92 || group >= 94)
 }
 
 // germanTax: one digit of the first ten stands twice or three times, all others
@@ -95,16 +93,26 @@ func germanPension(number string) bool {
 func frenchNIR(number string) bool {
 	n := compact(number)
 	body, less := n[:13], 0
+	if n[0] > '2' || n[3:5] == "00" {
+		return false
+	}
 	switch n[5:7] {
 	case "2A":
 		body, less = n[:5]+"20"+n[7:13], 1000000
 	case "2B":
 		body, less = n[:5]+"20"+n[7:13], 2000000
+	default:
+		if !isDigit(n[6]) {
+			return false
+		}
 	}
 	return 97-(value(body)-less)%97 == value(n[13:])
 }
 
 func nino(number string) bool {
+	if strings.IndexByte("DFIQUV", number[0]) >= 0 || strings.IndexByte("DFIOQUV", number[1]) >= 0 || number[len(number)-1] > 'D' {
+		return false
+	}
 	switch number[:2] {
 	case "BG", "GB", "NK", "KN", "TN", "NT", "ZZ":
 		return false
@@ -121,6 +129,9 @@ func nhs(number string) bool {
 func swedish(number string) bool {
 	d := digitsOf(number)
 	d = d[len(d)-10:]
+	if first := number[:2]; len(digitsOf(number)) == 12 && first != "19" && first != "20" {
+		return false
+	}
 	day := value(d[4:6])
 	return (isDay(value(d[2:4]), day) || isDay(value(d[2:4]), day-60)) && luhn(d)
 }
@@ -181,6 +192,9 @@ func dni(number string) bool {
 
 func nie(number string) bool {
 	n := compact(number)
+	if n[0] < 'X' {
+		return false
+	}
 	return dniLetters[value(string('0'+n[0]-'X')+n[1:8])%23] == n[8]
 }
 
@@ -222,6 +236,9 @@ func tfn(number string) bool {
 // aadhaar checks by Verhoeff's scheme, in the group of the symmetries of a
 // pentagon.
 func aadhaar(number string) bool {
+	if number[0] < '2' {
+		return false
+	}
 	multiply := [...]string{"0123456789", "1234067895", "2340178956", "3401289567", "4012395678", "5987604321", "6598710432", "7659821043", "8765932104", "9876543210"}
 	permute := [...]string{"0123456789", "1576283094", "5803796142", "8916043527", "9453126870", "4286573901", "2793806415", "7046913258"}
 	d := digitsOf(number)

@@ -89,10 +89,6 @@ func ends(text string, at int) bool {
 // piece returns what follows a place, as far as any number goes.
 func piece(text string, at int) string { return text[at:min(len(text), at+80)] }
 
-// before returns what stands ahead of a place, as far as it can tell what the
-// number there is.
-func before(lower string, at int) string { return lower[max(0, at-64):at] }
-
 func digitsOf(text string) string {
 	out := make([]byte, 0, len(text))
 	for i := range len(text) {

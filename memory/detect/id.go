@@ -1,67 +1,58 @@
 package detect
 
-import "regexp"
+import "strings"
 
 // idRule finds the numbers by which one state knows people. Where a number's
-// form and check digits do not tell it from others, the words before it must.
+// form and check digits do not tell it from others, words before it must.
 type idRule struct {
 	name  string
-	form  *regexp.Regexp // at the beginning of a text
+	form  string // see matches
 	valid func(number string) bool
-	said  *regexp.Regexp // at the end of what stands before; nil: not needed
-}
-
-func id(name, form string, valid func(string) bool, said string) idRule {
-	r := idRule{name: name, form: regexp.MustCompile(`^(?:` + form + `)`), valid: valid}
-	if said != "" {
-		r.said = regexp.MustCompile(`(?:` + said + `)[^0-9]{0,32}$`)
-	}
-	return r
+	said  []string // words in small letters, of which one stands before; nil: not needed
 }
 
 var idRules = []idRule{
-	id("us-ssn", `\d{3}([- ])\d{2}[- ]\d{4}`, ssn, ""),
-	id("us-ssn", `\d{9}`, ssn, `\bssn\b|social security`),
-	id("us-itin", `9\d{2}[- ]?\d{2}[- ]?\d{4}`, itin, `\bitin\b|taxpayer`),
-	id("de-tax-id", `[1-9]\d ?\d{3} ?\d{3} ?\d{3}`, germanTax, ""),
-	id("de-pension", `\d{2} ?\d{6} ?[A-Za-z] ?\d{3}`, germanPension, ""),
-	id("fr-nir", `[12] ?\d{2} ?(?:0[1-9]|[1-9]\d) ?(?:\d{2}|2[ABab]) ?\d{3} ?\d{3} ?\d{2}`, frenchNIR, ""),
-	id("uk-nino", `[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D]`, nino, ""),
-	id("uk-nhs", `\d{3}[ -]?\d{3}[ -]?\d{4}`, nhs, `\bnhs\b`),
-	id("se-personnummer", `(?:19|20)?\d{6}[-+]\d{4}`, swedish, ""),
-	id("se-personnummer", `(?:19|20)?\d{10}`, swedish, `personnummer|person ?nr|samordningsnummer`),
-	id("fi-hetu", `\d{6}[-+ABCDEFYXWVU]\d{3}[0-9A-FHJ-NPR-Y]`, finnish, ""),
-	id("no-fodselsnummer", `\d{6} ?\d{5}`, norwegian, ""),
-	id("dk-cpr", `\d{6}[- ]?\d{4}`, danish, `\bcpr\b|personnummer`),
-	id("nl-bsn", `\d{4}[ .]?\d{2}[ .]?\d{3}`, bsn, `\bbsn\b|burgerservice|sofinummer`),
-	id("be-national", `\d{2}[. ]?\d{2}[. ]?\d{2}[- ]?\d{3}[. ]?\d{2}`, belgian, ""),
-	id("ch-ahv", `756[. ]?\d{4}[. ]?\d{4}[. ]?\d{2}`, swiss, ""),
-	id("at-svnr", `\d{4} ?\d{6}`, austrian, `\bsvnr\b|sozialversicherung|sv-nummer|versicherungsnummer`),
-	id("es-dni", `\d{8}[- ]?[A-Za-z]`, dni, ""),
-	id("es-nie", `[XYZxyz][- ]?\d{7}[- ]?[A-Za-z]`, nie, ""),
-	id("it-codice-fiscale", `[A-Za-z]{6} ?\d{2}[A-EHLMPR-Ta-ehlmpr-t]\d{2} ?[A-Za-z]\d{3}[A-Za-z]`, codiceFiscale, ""),
-	id("pl-pesel", `\d{11}`, pesel, ""),
-	id("br-cpf", `\d{3}\.\d{3}\.\d{3}-\d{2}`, cpf, ""),
-	id("br-cpf", `\d{11}`, cpf, `\bcpf\b`),
-	id("ca-sin", `\d{3}[- ]?\d{3}[- ]?\d{3}`, sin, `\bsin\b|\bnas\b|social insurance`),
-	id("in-aadhaar", `[2-9]\d{3}[ -]\d{4}[ -]\d{4}`, aadhaar, ""),
-	id("in-aadhaar", `[2-9]\d{11}`, aadhaar, `aadha+r`),
-	id("au-tfn", `\d{3} ?\d{3} ?\d{3}`, tfn, `\btfn\b|tax file`),
+	{"us-ssn", "999-99-9999", ssn, nil},
+	{"us-ssn", "999 99 9999", ssn, nil},
+	{"us-ssn", "999999999", ssn, []string{"ssn", "social security"}},
+	{"us-itin", "999~99~9999", itin, []string{"itin", "taxpayer"}},
+	{"de-tax-id", "#9_999_999_999", germanTax, nil},
+	{"de-pension", "99_999999_a_999", germanPension, nil},
+	{"fr-nir", "#_99_99_9e_999_999_99", frenchNIR, nil},
+	{"uk-nino", "AA_99_99_99_A", nino, nil},
+	{"uk-nhs", "999~999~9999", nhs, []string{"nhs"}},
+	{"se-personnummer", "999999-9999", swedish, nil},
+	{"se-personnummer", "999999+9999", swedish, nil},
+	{"se-personnummer", "99999999-9999", swedish, nil},
+	{"se-personnummer", "9999999999", swedish, []string{"personnummer", "person nr", "personnr", "samordningsnummer"}},
+	{"se-personnummer", "999999999999", swedish, []string{"personnummer", "person nr", "personnr", "samordningsnummer"}},
+	{"fi-hetu", "999999s999c", finnish, nil},
+	{"no-fodselsnummer", "999999_99999", norwegian, nil},
+	{"dk-cpr", "999999~9999", danish, []string{"cpr", "personnummer"}},
+	{"nl-bsn", "9999:99:999", bsn, []string{"bsn", "burgerservice", "sofinummer"}},
+	{"be-national", "99:99:99~999:99", belgian, nil},
+	{"ch-ahv", "756:9999:9999:99", swiss, nil},
+	{"at-svnr", "9999_999999", austrian, []string{"svnr", "sozialversicherung", "sv-nummer", "versicherungsnummer"}},
+	{"es-dni", "99999999~a", dni, nil},
+	{"es-nie", "a~9999999~a", nie, nil},
+	{"it-codice-fiscale", "aaaaaa_99a99_a999a", codiceFiscale, nil},
+	{"pl-pesel", "99999999999", pesel, nil},
+	{"br-cpf", "999.999.999-99", cpf, nil},
+	{"br-cpf", "99999999999", cpf, []string{"cpf"}},
+	{"ca-sin", "999~999~999", sin, []string{"sin", "nas", "social insurance"}},
+	{"in-aadhaar", "9999 9999 9999", aadhaar, nil},
+	{"in-aadhaar", "9999-9999-9999", aadhaar, nil},
+	{"in-aadhaar", "999999999999", aadhaar, []string{"aadhaar", "aadhar"}},
+	{"au-tfn", "999_999_999", tfn, []string{"tfn", "tax file"}},
 }
 
 func findIDs(f *folded, lower string, at []int) (found []Span) {
 	for _, from := range at {
-		if f.text[from] == '+' || f.text[from] == '(' {
-			continue
-		}
 		text := piece(f.text, from)
-		if !hasDigit(text) {
-			continue
-		}
 		for i := range idRules {
 			r := &idRules[i]
-			size := len(r.form.FindString(text))
-			if size == 0 || !ends(text, size) || !r.valid(text[:size]) || r.said != nil && !r.said.MatchString(before(lower, from)) {
+			size := matches(r.form, text)
+			if size == 0 || !ends(text, size) || !r.valid(text[:size]) || r.said != nil && !said(lower[:from], r.said) {
 				continue
 			}
 			start, end := f.span(from, from+size)
@@ -70,4 +61,19 @@ func findIDs(f *folded, lower string, at []int) (found []Span) {
 		}
 	}
 	return found
+}
+
+// said reports whether one of the words stands ahead, with no digit after it.
+func said(ahead string, words []string) bool {
+	for i := len(ahead); i > 0 && len(ahead)-i < 48; i-- {
+		if isDigit(ahead[i-1]) {
+			return false
+		}
+		for _, word := range words {
+			if strings.HasSuffix(ahead[:i], word) && (len(word) > 4 || i == len(word) || !isAlnum(ahead[i-len(word)-1])) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -1,24 +1,29 @@
 package detect
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
-// Telephone numbers as they are written: with a country's code; as the United
-// States and Canada, countries with a leading zero, and France write them; and
-// any number that the words before it call one.
-var (
-	phoneAbroad  = regexp.MustCompile(`^(?:\+ ?|00 ?)[1-9]\d{0,2}\)?(?:[ ./-]{0,2}\(?\d{1,12}\)?){1,8}`)
-	phoneAmerica = regexp.MustCompile(`^(?:1[ .-])?(?:\([2-9]\d\d\) ?|[2-9]\d\d[.-])[1-9]\d\d[ .-]\d{4}`)
-	phoneZero    = regexp.MustCompile(`^\(?0[1-9]\d{1,4}\)? ?[/ -] ?\d{2,8}(?:[ -]\d{1,6}){0,5}`)
-	phoneJapan   = regexp.MustCompile(`^0[1-9]\d{0,2}-\d{2,4}-\d{4}`)
-	phoneFrance  = regexp.MustCompile(`^0[1-9](?: \d\d \d\d \d\d \d\d|\.\d\d\.\d\d\.\d\d\.\d\d|-\d\d-\d\d-\d\d-\d\d)`)
-	phoneNamed   = regexp.MustCompile(`^[+(]{0,2}\d(?:[ ./()-]{0,3}\d){6,14}`)
-	saysPhone    = regexp.MustCompile(`(?:\btel\b|telefon|telephone|phone|\bmobile?\b|\bmobil|\bhandy|\bfax\b|\bcell\b|rufnummer|whatsapp|durchwahl|\bsms\b|\bcall (?:me|us)\b|\breach (?:me|us)\b|portable|movil|` +
-		`\x{7535}\x{8bdd}|\x{624b}\x{673a}|\x{96fb}\x{8a71})[^0-9+(]{0,24}$`)
-	dateForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d\b|^\d{1,2}[./-]\d{1,2}[./-]\d{4}\b`)
-)
+// phoneForms are how the United States and Canada, France and Japan write
+// numbers of their own; see matches.
+var phoneForms = []struct{ rule, form string }{
+	{"phone-america", "(#99)_#99=9999"},
+	{"phone-america", "1=(#99)_#99=9999"},
+	{"phone-america", "#99;#99=9999"},
+	{"phone-america", "1=#99;#99=9999"},
+	{"phone-national", "0# 99 99 99 99"},
+	{"phone-national", "0#.99.99.99.99"},
+	{"phone-national", "0#-99-99-99-99"},
+	{"phone-national", "0#-9999-9999"},
+	{"phone-national", "0#9-999-9999"},
+	{"phone-national", "0#9-9999-9999"},
+	{"phone-national", "0#99-99-9999"},
+}
+
+// phoneWords are what numbers are called, in small letters.
+var phoneWords = []string{
+	"telefon", "telephone", "phone", "phone number", "mobil", "mobile", "handy", "handynummer", "fax", "cell", "tel", "rufnummer", "telefonnummer", "whatsapp",
+	"durchwahl", "sms", "call me", "call us", "call me at", "call us at", "call me on", "call us on", "reach me", "reach us", "portable", "movil",
+	"\u7535\u8bdd", "\u624b\u673a", "\u96fb\u8a71", "\u643a\u5e2f",
+}
 
 // callingCodes are the codes of countries, each between spaces.
 const callingCodes = " 1 7 20 27 30 31 32 33 34 36 39 40 41 43 44 45 46 47 48 49 51 52 53 54 55 56 57 58 60 61 62 63 64 65 66 81 82 84 86 90 91 92 93 94 95 98" +
@@ -34,7 +39,7 @@ func findPhones(f *folded, lower string, at []int) (found []Span) {
 		if from < until || isUpper(f.text[from]) || isLower(f.text[from]) {
 			continue
 		}
-		size, rule := phone(piece(f.text, from), before(lower, from))
+		size, rule := phone(piece(f.text, from), lower[:from])
 		if size == 0 {
 			continue
 		}
@@ -48,37 +53,73 @@ func findPhones(f *folded, lower string, at []int) (found []Span) {
 // phone returns the length of the number that a text begins with, and the rule
 // that says so; 0 for none.
 func phone(text, ahead string) (size int, rule string) {
-	if dateForm.MatchString(text) {
+	if isDate(text) {
 		return 0, ""
 	}
-	if size := whole(phoneAbroad, text); size > 0 && abroad(text[:size]) {
-		return size, "phone-abroad"
-	}
-	if size := whole(phoneAmerica, text); size > 0 {
-		return size, "phone-america"
-	}
-	for _, form := range []*regexp.Regexp{phoneFrance, phoneJapan, phoneZero} {
-		size := whole(form, text)
-		if n := len(digitsOf(text[:size])); size > 0 && n >= 10 && n <= 12 {
-			return size, "phone-national"
+	for _, known := range phoneForms {
+		size := matches(known.form, text)
+		// A dialling code of the United States begins with 2 at least.
+		if size > 0 && ends(text, size) && (text[0] == '0' || strings.TrimLeft(text, "1(.- ")[0] >= '2') {
+			return size, known.rule
 		}
 	}
-	if saysPhone.MatchString(ahead) {
-		if size := whole(phoneNamed, text); size > 0 {
-			return size, "phone-named"
-		}
+	end, digits := groups(text, " ./()-", 3)
+	if digits < 7 || digits > 17 || !ends(text, end) {
+		return 0, ""
+	}
+	switch {
+	case (text[0] == '+' || strings.HasPrefix(text, "00")) && abroad(text[:end]):
+		return end, "phone-abroad"
+	case digits >= 10 && digits <= 12 && withZero(text[:end]):
+		return end, "phone-national"
+	case digits <= 15 && said(ahead, phoneWords):
+		return end, "phone-named"
 	}
 	return 0, ""
 }
 
-// whole returns how far a form goes, without the separators at its end; 0 when
-// what follows belongs to it.
-func whole(form *regexp.Regexp, text string) int {
-	size := len(strings.TrimRight(form.FindString(text), " ./-("))
-	if size == 0 || !ends(text, size) {
-		return 0
+// groups returns where the digits end that a text begins with, and how many
+// they are. Up to gap separators may stand between two of them, and a plus or a
+// bracket before the first.
+func groups(text, separators string, gap int) (end, digits int) {
+	since := 0
+	for i := range len(text) {
+		switch {
+		case isDigit(text[i]):
+			digits++
+			end, since = i+1, 0
+		case digits == 0 && (text[i] == '+' || text[i] == '(') && i < 2:
+		case digits == 0 && text[i] == ' ' && i == 1 && text[0] == '+':
+		case strings.IndexByte(separators, text[i]) >= 0 && since < gap && digits > 0:
+			since++
+		default:
+			return end, digits
+		}
 	}
-	return size
+	return end, digits
+}
+
+// withZero reports whether a number is one as countries write it that dial a
+// zero before the code of a place: the code apart from the rest.
+func withZero(number string) bool {
+	bracket := number[0] == '('
+	number = strings.TrimPrefix(number, "(")
+	code := 0
+	for code < len(number) && isDigit(number[code]) {
+		code++
+	}
+	rest := strings.TrimLeft(number[code:], ") /-")
+	return code >= 3 && code <= 6 && number[0] == '0' && number[1] != '0' && len(rest) < len(number)-code &&
+		bracket == strings.HasPrefix(number[code:], ")") && !strings.ContainsAny(rest, "./()")
+}
+
+func isDate(text string) bool {
+	for _, form := range []string{"9999-99-99", "99.99.9999", "99/99/9999", "99-99-9999", "9.9.9999", "9/9/9999"} {
+		if size := matches(form, text); size > 0 && (size == len(text) || !isDigit(text[size])) {
+			return true
+		}
+	}
+	return false
 }
 
 // abroad reports whether a number with a country's code can be one.

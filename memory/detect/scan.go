@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -42,7 +43,8 @@ func (s *scanner) feed(chunk string) { s.pending += chunk }
 
 // run decides as much as can be decided; all of it when the text has ended.
 func (s *scanner) run(ended bool) {
-	for len(s.pending) > 0 && s.step(ended) {
+	for more := true; more && len(s.pending) > 0; {
+		more = s.step(ended)
 	}
 	if ended {
 		s.decided = s.base + len(s.pending)
@@ -95,7 +97,9 @@ func (s *scanner) look(end int, forced bool) {
 			return
 		}
 	}
-	s.advance(runeBefore(s.pending, end-2*overlap), runeBefore(s.pending, end-overlap))
+	decided := runeBefore(s.pending, end-overlap)
+	s.spans = slices.DeleteFunc(s.spans, func(span Span) bool { return span.Start >= s.base+decided }) // the next window sees all of it
+	s.advance(runeBefore(s.pending, end-2*overlap), decided)
 }
 
 // take adds what stands in a folded piece that begins at base.
@@ -152,6 +156,8 @@ type border struct {
 	closed  bool // the last rune that shows is one that no number goes on after
 	blank   bool // nothing that shows stands on the line
 	seenAny bool
+	dashes  int  // how many dashes end there
+	marker  bool // the line holds more dashes together than a number does
 }
 
 // border returns where the first block of pending ends, 0 when it does not yet.
@@ -174,8 +180,8 @@ const wordAtEnd = 5
 func (b *border) after(r rune) bool {
 	switch {
 	case r == '\n':
-		cut := b.seenAny && (b.closed || b.blank)
-		b.letters, b.ended, b.blank = 0, false, true
+		cut := b.seenAny && (b.closed || b.blank || b.marker)
+		*b = border{blank: true, seenAny: b.seenAny}
 		return cut
 	case unicode.IsSpace(r):
 		cut := b.ended
@@ -185,6 +191,10 @@ func (b *border) after(r rune) bool {
 		return false
 	}
 	b.seenAny, b.blank = true, false
+	if b.dashes++; r != '-' {
+		b.dashes = 0
+	}
+	b.marker = b.marker || b.dashes > 3
 	switch {
 	case r == '。', r == '！', r == '？':
 		return true
