@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/tool"
 	"gantry.dev/memory"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/policy"
@@ -137,5 +138,16 @@ func remembering(script string, outage agents.OnOutage) agents.Organisation {
 	o.Agents[0].Memory = &agents.Recall{Tokens: 1000, Items: 3, OnOutage: outage}
 	o.Agents[0].Spaces = agents.Spaces{Read: []string{"organisation", "subject"}, Write: []string{"organisation", "subject"}}
 	o.Memory.Grants = []agents.SpaceGrant{{Space: view.Organisation, Writers: []string{"ada"}}}
+	return o
+}
+
+// withMemoryTools lets the clerk ask memory and add to it.
+func withMemoryTools(o agents.Organisation) agents.Organisation {
+	o.Builtins.Memory = &agents.MemoryTools{Owner: "olga", Contact: "carl"}
+	for _, t := range tool.NewMemory(nil, "olga", "carl", policy.ImpactUnset) {
+		d := t.Definition()
+		o.Tools = append(o.Tools, d)
+		o.Agents[0].Tools = append(o.Agents[0].Tools, agents.ToolUse{Name: d.Name, Impact: d.Impact, Calls: 9})
+	}
 	return o
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -181,8 +182,11 @@ func (h *house) kit(o agents.Organisation) *perform.Kit {
 	h.t.Helper()
 	kit, err := perform.Builder{Egress: func(agents.Organisation) (*tool.Egress, error) { return nil, nil }, Memory: h.brain}.Build(o)
 	require.NoError(h.t, err)
-	var tools []tool.Tool
+	tools := tool.NewMemory(h.brain, "olga", "carl", policy.ImpactUnset)
 	for _, d := range o.Tools {
+		if strings.HasPrefix(d.Name, "memory.") {
+			continue
+		}
 		if d.Name == tool.AskName {
 			tools = append(tools, tool.NewAsk("olga", "carl"))
 			continue

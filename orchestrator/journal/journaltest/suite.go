@@ -19,12 +19,17 @@ type Journal interface {
 	engine.Claims
 	Budgets
 	Threads
+	Erasing
+	// Numbers lists the numbers of each writer's records, in their order.
+	Numbers(ctx context.Context) (map[string][]uint64, error)
+}
+
+// Erasing takes texts out for good.
+type Erasing interface {
 	// EraseSubject deletes the texts of a subject and the key to them.
 	EraseSubject(ctx context.Context, subject string) error
 	// EraseItems deletes the texts that quote remembered items.
 	EraseItems(ctx context.Context, items []string) (count int, runs []string, err error)
-	// Numbers lists the numbers of each writer's records, in their order.
-	Numbers(ctx context.Context) (map[string][]uint64, error)
 }
 
 // Budgets are the limits of money and tokens.
