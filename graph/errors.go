@@ -69,6 +69,7 @@ var (
 	errTooBusy         = &fault{code: codeTooBusy, message: "The run is too busy; send the command again with the same commandId.", extra: map[string]any{"retryable": true}}
 	errStore           = &fault{code: codeStore, message: "The journal takes no writes now; send the command again with the same commandId.", extra: map[string]any{"retryable": true}}
 	errDirectory       = &fault{code: codeStore, message: "Nobody can be looked up now; send the request again.", extra: map[string]any{"retryable": true}}
+	errReused          = &fault{code: "COMMAND_ID_REUSED", message: "This command id was used for another request; make a fresh one."}
 	errMemory          = &fault{code: codeMemory, message: "Memory cannot be asked now; send the same again.", extra: map[string]any{"retryable": true}}
 	errSlowBody        = &fault{code: codeTimeout, message: "The body took too long to arrive; send the request again.", extra: map[string]any{"retryable": true}}
 	errNUL             = &fault{code: codeBadRequest, message: "No text may have the character U+0000."}
@@ -122,16 +123,23 @@ func isMemory(err error) bool {
 	return errors.As(err, &refusal) || errors.As(err, &invalid) || errors.Is(err, index.ErrUnavailable) || errors.Is(err, embed.ErrUnavailable)
 }
 
-// ofMemory is what a query is told that memory does not answer.
+// ofMemory is what somebody is told whom memory does not answer. What is the
+// same everywhere has the words that it has everywhere.
 func ofMemory(err error) *fault {
 	var refusal *memory.Refusal
 	var invalid *remembered.Invalid
-	switch {
-	case errors.As(err, &refusal) && refusal.Code == codeNotFound:
-		return errNotFound
-	case refusal != nil:
+	if errors.As(err, &refusal) {
+		switch refusal.Code {
+		case codeNotFound:
+			return errNotFound
+		case "CURSOR":
+			return errCursor
+		case "COMMAND_REUSED":
+			return errReused
+		}
 		return &fault{code: refusal.Code, message: refusal.Detail}
-	case errors.As(err, &invalid):
+	}
+	if errors.As(err, &invalid) {
 		return badRequest(invalid.Error())
 	}
 	return errMemory
@@ -270,10 +278,9 @@ func userErrors(err error) ([]*generated.UserError, error) {
 	var kept *memory.Refusal
 	var invalid *remembered.Invalid
 	switch {
-	case errors.As(err, &kept) && kept.Code != codeNotFound:
-		return oneUserError(kept.Code, kept.Detail, nil), nil
-	case kept != nil:
-		return oneUserError(codeNotFound, errNotFound.message, nil), nil
+	case errors.As(err, &kept):
+		shown := ofMemory(kept)
+		return oneUserError(shown.code, shown.message, nil), nil
 	case errors.As(err, &invalid):
 		return oneUserError("INVALID", invalid.Message, &invalid.Field), nil
 	case errors.As(err, &refusal) && refusal.Code != codeNotFound:

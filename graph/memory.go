@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"gantry.dev/memory"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/canon"
+	"gantry.dev/orchestrator/engine"
 )
 
 // remembering is one caller who meets memory.
@@ -112,6 +114,10 @@ func (r queries) MemoryItem(ctx context.Context, id string) (*generated.MemoryIt
 		return nil, err
 	}
 	found, err := m.brain.Item(ctx, m.reader, items[0])
+	var refusal *memory.Refusal
+	if errors.As(err, &refusal) && refusal.Code == codeNotFound {
+		return nil, engine.ErrNotFound
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -293,8 +299,12 @@ func (m remembers) payload(done memory.Remembered, err error, client *string) (*
 		return nil, err
 	}
 	out := &generated.MemoryPayload{UserErrors: refusals, ClientMutationID: client}
-	if len(refusals) == 0 {
-		out.Item, out.Known, out.Outcome = m.names.Show(done.Item), done.Known, mutationOutcome(done.Replayed)
+	if len(refusals) > 0 {
+		return out, nil
+	}
+	out.Known, out.Outcome = done.Known, mutationOutcome(done.Replayed)
+	if done.Item.ID != "" { // what a repeated command made may have been forgotten since
+		out.Item = m.names.Show(done.Item)
 	}
 	return out, nil
 }
@@ -320,9 +330,9 @@ func (r mutations) RememberDocument(ctx context.Context, in generated.RememberDo
 	if len(refusals) > 0 {
 		return out, nil
 	}
-	out.Outcome = mutationOutcome(done.Replayed)
+	out.Outcome = mutationOutcome(false)
 	out.Document = &generated.MemoryDocument{Ref: in.Name, Title: maybe(done.Title), Space: string(done.Space), Passages: done.Passages,
-		Added: done.Added, Known: done.Known, Changed: done.Changed, Gone: done.Gone}
+		Added: done.Added, Known: done.Known, Unseen: done.Unseen, Changed: done.Changed, Gone: done.Gone}
 	if done.Receipt != nil {
 		out.Document.Receipt = m.names.Proof(*done.Receipt)
 	}

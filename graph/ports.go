@@ -207,12 +207,12 @@ type Budgets interface {
 
 // DocumentOutcome is what became of a document.
 type DocumentOutcome struct {
-	Title                       string
+	Title                       string // empty for none
 	Space                       view.Space
 	Passages                    int
 	Added, Known, Changed, Gone int             // passages
+	Unseen                      int             // passages of which the caller does not see all, and whose rest is the same
 	Receipt                     *memory.Receipt // of those that are gone; nil where none is
-	Replayed                    bool            // the command id was accepted before
 }
 
 // Readers know as whom a caller meets what is remembered.

@@ -2174,9 +2174,9 @@ input MemoryDraft {
   space: String
   "What sort of thing it is."
   kind: MemoryKind! = FACT
-  "What it is about: who or what, and which of its properties; 512 bytes at most."
+  "What it is about: who or what, and which of its properties; 256 bytes at most."
   subject: String
-  "The headings above the text, joined by ` + "`" + ` › ` + "`" + `; 2 KiB at most."
+  "The headings above the text, joined by ` + "`" + ` › ` + "`" + `; 1 KiB at most."
   heading: String
   "The text, 64 KiB at most."
   text: String!
@@ -2214,7 +2214,7 @@ input MemoryMark {
 input MemorySourceInput {
   "What kind of source: PERSON, DOCUMENT or IMPORT."
   kind: MemorySourceKind! = PERSON
-  "What it is a part of, for example a document's name; 512 bytes at most."
+  "What it is a part of, for example a document's name; 1 KiB at most."
   ref: String
   "Its place there, from 1."
   position: Int
@@ -2260,7 +2260,7 @@ input ConsolidateInput {
 
 "An item that was remembered or changed."
 type MemoryPayload {
-  "The item as the viewer sees it, without its text where the viewer may not read it; null when it was not accepted."
+  "The item as the viewer sees it, without its text where the viewer may not read it; null when it was not accepted, or was forgotten since."
   item: MemoryItem
   "Whether the same was there already, where the viewer sees it."
   known: Boolean!
@@ -2274,7 +2274,7 @@ type MemoryPayload {
 
 "A document to remember. Exactly one of text and content is given."
 input RememberDocumentInput {
-  "Its name with its ending, for example ` + "`" + `handbook/travel.md` + "`" + `: its passages bear it as their ref. 512 bytes at most."
+  "Its name with its ending, for example ` + "`" + `handbook/travel.md` + "`" + `: its passages bear it as their ref. 1 KiB at most."
   name: String!
   "The document as text. A request is bounded as a whole."
   text: String
@@ -2302,7 +2302,7 @@ input RememberDocumentInput {
 type DocumentPayload {
   "What became of it; null when it was not accepted."
   document: MemoryDocument
-  "Whether it was accepted now; null when it was not accepted."
+  "Accepted; null when it was not. A repeat finds the passages there already."
   outcome: MutationOutcome
   "Why it was not accepted. Passages that were remembered before the one that was not stay; send it again when that is mended."
   userErrors: [UserError!]!
@@ -2324,6 +2324,8 @@ type MemoryDocument {
   added: Int!
   "Passages that were there already."
   known: Int!
+  "Passages that the viewer may not read whole and whose rest is the same: they stay as they are."
+  unseen: Int!
   "Passages that took the place of what was."
   changed: Int!
   "Passages that it no longer has and that were forgotten."
@@ -3018,6 +3020,8 @@ func (ec *executionContext) childFields_MemoryDocument(ctx context.Context, fiel
 		return ec.fieldContext_MemoryDocument_added(ctx, field)
 	case "known":
 		return ec.fieldContext_MemoryDocument_known(ctx, field)
+	case "unseen":
+		return ec.fieldContext_MemoryDocument_unseen(ctx, field)
 	case "changed":
 		return ec.fieldContext_MemoryDocument_changed(ctx, field)
 	case "gone":
@@ -9731,6 +9735,29 @@ func (ec *executionContext) _MemoryDocument_known(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_MemoryDocument_known(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryDocument", field, false, false, "Int")
+}
+
+func (ec *executionContext) _MemoryDocument_unseen(ctx context.Context, field graphql.CollectedField, obj *MemoryDocument) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryDocument_unseen(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Unseen, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryDocument_unseen(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("MemoryDocument", field, false, false, "Int")
 }
 
@@ -21861,6 +21888,11 @@ func (ec *executionContext) _MemoryDocument(ctx context.Context, sel ast.Selecti
 			}
 		case "known":
 			out.Values[i] = ec._MemoryDocument_known(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "unseen":
+			out.Values[i] = ec._MemoryDocument_unseen(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

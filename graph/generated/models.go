@@ -396,7 +396,7 @@ type DeclassifyInput struct {
 type DocumentPayload struct {
 	// What became of it; null when it was not accepted.
 	Document *MemoryDocument `json:"document,omitempty"`
-	// Whether it was accepted now; null when it was not accepted.
+	// Accepted; null when it was not. A repeat finds the passages there already.
 	Outcome *MutationOutcome `json:"outcome,omitempty"`
 	// Why it was not accepted. Passages that were remembered before the one that was not stay; send it again when that is mended.
 	UserErrors []*UserError `json:"userErrors"`
@@ -664,6 +664,8 @@ type MemoryDocument struct {
 	Added int `json:"added"`
 	// Passages that were there already.
 	Known int `json:"known"`
+	// Passages that the viewer may not read whole and whose rest is the same: they stay as they are.
+	Unseen int `json:"unseen"`
 	// Passages that took the place of what was.
 	Changed int `json:"changed"`
 	// Passages that it no longer has and that were forgotten.
@@ -678,9 +680,9 @@ type MemoryDraft struct {
 	Space *string `json:"space,omitempty"`
 	// What sort of thing it is.
 	Kind MemoryKind `json:"kind"`
-	// What it is about: who or what, and which of its properties; 512 bytes at most.
+	// What it is about: who or what, and which of its properties; 256 bytes at most.
 	Subject *string `json:"subject,omitempty"`
-	// The headings above the text, joined by ` › `; 2 KiB at most.
+	// The headings above the text, joined by ` › `; 1 KiB at most.
 	Heading *string `json:"heading,omitempty"`
 	// The text, 64 KiB at most.
 	Text string `json:"text"`
@@ -787,7 +789,7 @@ type MemoryMark struct {
 
 // An item that was remembered or changed.
 type MemoryPayload struct {
-	// The item as the viewer sees it, without its text where the viewer may not read it; null when it was not accepted.
+	// The item as the viewer sees it, without its text where the viewer may not read it; null when it was not accepted, or was forgotten since.
 	Item *MemoryItem `json:"item,omitempty"`
 	// Whether the same was there already, where the viewer sees it.
 	Known bool `json:"known"`
@@ -823,7 +825,7 @@ type MemorySource struct {
 type MemorySourceInput struct {
 	// What kind of source: PERSON, DOCUMENT or IMPORT.
 	Kind MemorySourceKind `json:"kind"`
-	// What it is a part of, for example a document's name; 512 bytes at most.
+	// What it is a part of, for example a document's name; 1 KiB at most.
 	Ref *string `json:"ref,omitempty"`
 	// Its place there, from 1.
 	Position *int `json:"position,omitempty"`
@@ -945,7 +947,7 @@ type Recollection struct {
 
 // A document to remember. Exactly one of text and content is given.
 type RememberDocumentInput struct {
-	// Its name with its ending, for example `handbook/travel.md`: its passages bear it as their ref. 512 bytes at most.
+	// Its name with its ending, for example `handbook/travel.md`: its passages bear it as their ref. 1 KiB at most.
 	Name string `json:"name"`
 	// The document as text. A request is bounded as a whole.
 	Text *string `json:"text,omitempty"`

@@ -14,12 +14,8 @@ import (
 
 // What a caller may ask with, in bytes and in entries of a list.
 const (
-	maxText     = 64 << 10
-	maxHeading  = 2 << 10
 	maxQuestion = 8 << 10
-	maxName     = 512 // bytes of a subject, a ref, a space, a principal or a label
 	maxList     = 100 // entries of a list
-	maxMarks    = 1000
 	maxReason   = 4 << 10
 )
 
@@ -57,7 +53,7 @@ func Filter(in *generated.MemoryFilter) (memory.Filter, error) {
 // and derived are the ids of DerivedFrom as memory has them.
 func Draft(in *generated.MemoryDraft, own view.Space, derived []string, key string) (memory.Draft, error) {
 	c := &check{}
-	c.text("text", in.Text, maxText)
+	c.text("text", in.Text, memory.MaxText)
 	out := memory.Draft{Space: own, Kind: view.Kind(in.Kind), Text: in.Text, Key: key, DerivedFrom: derived, Subject: c.name("subject", in.Subject),
 		Labels: c.labels("labels", in.Labels), Marks: c.marks(in.Marks), Integrity: c.integrity(in.Integrity),
 		ValidFromMs: milliseconds(in.ValidFrom), ValidToMs: milliseconds(in.ValidTo), ExpiresMs: milliseconds(in.ExpiresAt), Source: c.source(in.Source)}
@@ -65,7 +61,7 @@ func Draft(in *generated.MemoryDraft, own view.Space, derived []string, key stri
 		out.Space = c.space("space", *in.Space)
 	}
 	if in.Heading != nil {
-		c.optional("heading", *in.Heading, maxHeading)
+		c.optional("heading", *in.Heading, memory.MaxHeading)
 		out.Heading = *in.Heading
 	}
 	c.that(in.ValidTo == nil || in.ValidFrom == nil || in.ValidTo.After(*in.ValidFrom), "validTo", "It ends after it begins.")
@@ -105,7 +101,7 @@ func Selector(in generated.ForgetInput, items []string, key string) (memory.Sele
 		into  *string
 	}{{"ref", in.Ref, &out.Ref}, {"subject", in.Subject, &out.Subject}} {
 		if named.value != nil {
-			c.text(named.field, *named.value, maxName)
+			c.text(named.field, *named.value, memory.MaxRef)
 			*named.into = *named.value
 		}
 	}
@@ -131,7 +127,7 @@ type Document struct {
 // DocumentOf reads a document.
 func DocumentOf(in generated.RememberDocumentInput, key string) (Document, error) {
 	c := &check{}
-	c.text("name", in.Name, maxName)
+	c.text("name", in.Name, memory.MaxRef)
 	c.that((in.Text == nil) != (in.Content == nil), "input", "Give either text or content.")
 	out := Document{Name: in.Name, Kind: view.Kind(in.Kind), Subject: c.name("subject", in.Subject), Labels: c.labels("labels", in.Labels),
 		Integrity: c.integrity(in.Integrity), ExpiresMs: milliseconds(in.ExpiresAt), Key: key}
@@ -172,7 +168,7 @@ func (c *check) name(field string, given *string) string {
 	if given == nil {
 		return ""
 	}
-	c.optional(field, *given, maxName)
+	c.optional(field, *given, memory.MaxRef)
 	return *given
 }
 
@@ -183,7 +179,7 @@ func (c *check) list(field string, count int) {
 func (c *check) space(field, given string) view.Space {
 	space := view.Space(given)
 	_, _, ok := space.Split()
-	c.that(ok && len(given) <= maxName, field, "A space is organisation, or person:, agent:, department: or conversation: and a name.")
+	c.that(ok && len(given) <= memory.MaxRef, field, "A space is organisation, or person:, agent:, department: or conversation: and a name.")
 	return space
 }
 
@@ -200,18 +196,18 @@ func (c *check) kinds(field string, given []generated.MemoryKind) []view.Kind {
 func (c *check) labels(field string, given []string) policy.Labels {
 	c.list(field, len(given))
 	for _, label := range given {
-		c.text(field, label, maxName)
+		c.text(field, label, memory.MaxRef)
 	}
 	return policy.NewLabels(each(given, func(one string) policy.Label { return policy.Label(one) })...)
 }
 
 func (c *check) marks(given []*generated.MemoryMark) []memory.Mark {
-	c.that(len(given) <= maxMarks, "marks", fmt.Sprintf("A text has at most %d marks.", maxMarks))
+	c.that(len(given) <= memory.MaxMarks, "marks", fmt.Sprintf("A text has at most %d marks.", memory.MaxMarks))
 	return each(given, func(one *generated.MemoryMark) memory.Mark {
 		c.that(len(one.Labels) > 0, "marks", "A mark has at least one label.")
 		out := memory.Mark{Start: one.Start, End: one.End, Labels: c.labels("marks", one.Labels)}
 		if one.Quote != nil {
-			c.text("marks", *one.Quote, maxText)
+			c.text("marks", *one.Quote, memory.MaxText)
 			out.Quote = *one.Quote
 		}
 		return out
