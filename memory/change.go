@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"gantry.dev/memory/store"
 	"gantry.dev/memory/view"
@@ -15,6 +16,9 @@ const MaxReason = 1 << 10
 // Promote lets an item be trusted, on the word of a person who sees all of it.
 func (s *Service) Promote(ctx context.Context, reader view.Reader, id, reason string) (view.Rendering, error) {
 	return s.change(ctx, reader, changing{act: actPromote, id: id, reason: reason, apply: func(item *view.Item) error {
+		if item.Integrity == policy.Trusted {
+			return refuse("TRUSTED", "The item is trusted already; nothing is to be done.")
+		}
 		item.Integrity = policy.Trusted
 		return nil
 	}})
@@ -25,6 +29,9 @@ func (s *Service) Promote(ctx context.Context, reader view.Reader, id, reason st
 func (s *Service) Declassify(ctx context.Context, reader view.Reader, id string, labels policy.Labels, reason string) (view.Rendering, error) {
 	labels = policy.NewLabels(labels...)
 	return s.change(ctx, reader, changing{act: actDeclassify, id: id, reason: reason, labels: labels, apply: func(item *view.Item) error {
+		if len(labels) == 0 || !labels.Within(item.Labels()) {
+			return refuse("LABELS", "The item has no such labels; name those that it has.")
+		}
 		item.Segments = view.Unlabelled(item.Segments, labels)
 		return nil
 	}})
@@ -38,6 +45,9 @@ type changing struct {
 }
 
 func (s *Service) change(ctx context.Context, reader view.Reader, c changing) (view.Rendering, error) {
+	if strings.TrimSpace(c.reason) == "" || len(c.reason) > MaxReason {
+		return view.Rendering{}, refuse("REASON", "It is kept why that was done; say why, in at most 1,024 bytes.")
+	}
 	for try := 1; ; try++ {
 		rendering, err := s.changeOnce(ctx, reader, c)
 		if !errors.Is(err, errMoved) || try == mostTries {
@@ -108,12 +118,8 @@ func (s *Service) mayChange(ctx context.Context, a *asking, item *view.Item, c c
 	switch {
 	case !a.sees(item):
 		return absent()
-	case !a.SeesWhole(item):
-		return RefusalOf(view.ErrNotWhole)
 	case a.Run != "":
 		return refuse("NOT_ENTITLED", "Only a person may do that, and no run; ask somebody.")
-	case c.reason == "" || len(c.reason) > MaxReason:
-		return refuse("REASON", "It is kept why that was done; give a reason, in at most 1,024 bytes.")
 	case c.act == actPromote && !a.Writes(item.Space):
 		return RefusalOf(view.ErrReadOnly)
 	}
@@ -125,6 +131,9 @@ func (s *Service) mayChange(ctx context.Context, a *asking, item *view.Item, c c
 		if rules.Owns == nil || !rules.Owns(a.Principal, label) {
 			return refuse("NOT_ENTITLED", "A label is not yours to take away; ask its owner.")
 		}
+	}
+	if !a.SeesWhole(item) {
+		return RefusalOf(view.ErrNotWhole)
 	}
 	return nil
 }

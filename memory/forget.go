@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"gantry.dev/memory/index"
 	"gantry.dev/memory/store"
@@ -101,7 +102,7 @@ func (s *Service) replayReceipt(ctx context.Context, reader view.Reader, command
 func (s *Service) selected(ctx context.Context, a *asking, selector Selector) ([]string, error) {
 	ids := sortedIDs(selector.Items)
 	if len(ids) == 0 {
-		filter := store.Filter{Archived: true, Subject: s.store.SubjectKey(a.Organisation, Normal(selector.Subject)),
+		filter := store.Filter{Archived: true, Subject: s.store.SubjectKey(a.Organisation, strings.TrimSpace(Normal(selector.Subject))),
 			Ref: s.store.RefKey(a.Organisation, Normal(selector.Ref))}
 		if selector.Space != "" {
 			filter.Spaces = []view.Space{selector.Space}
@@ -290,5 +291,5 @@ func (s *Service) erased(ctx context.Context, organisation string, items []strin
 }
 
 func reused() error {
-	return refuse("KEY_REUSED", "The key was used for something else; choose a new one.")
+	return refuse("COMMAND_REUSED", "The key was used for something else; choose a new one.")
 }

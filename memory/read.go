@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -37,12 +38,15 @@ func (s *Service) Items(ctx context.Context, reader view.Reader, ids []string) (
 // The sizes of pages.
 const (
 	defaultPage = 50
-	mostPage    = 100
+	mostPage    = 500
 )
 
-// List returns what the reader sees, newest first, with what is out of date.
+// List returns what the reader sees and nothing that it sees has taken the place
+// of, newest first.
 func (s *Service) List(ctx context.Context, reader view.Reader, filter Filter, after string, limit int) (Page, error) {
-	limit = min(max(limit, 0), mostPage)
+	if limit < 0 || limit > mostPage {
+		return Page{}, refuse("LIMIT", "At most 500 items can be listed at once; ask for fewer.")
+	}
 	limit = cmp.Or(limit, defaultPage)
 	from, err := placeOf(after)
 	if err != nil {
@@ -52,7 +56,7 @@ func (s *Service) List(ctx context.Context, reader view.Reader, filter Filter, a
 	if err != nil {
 		return Page{}, err
 	}
-	var page Page
+	page := Page{Items: []view.Rendering{}}
 	for len(page.Items) <= limit {
 		places, err := s.store.List(ctx, a.scope, s.filter(a, filter), from, limit+1)
 		if err != nil {
@@ -66,7 +70,7 @@ func (s *Service) List(ctx context.Context, reader view.Reader, filter Filter, a
 		if len(places) <= limit {
 			break
 		}
-		from = places[limit] // some went away in between
+		from = places[limit] // what is out of date left room
 	}
 	if len(page.Items) > limit {
 		page.Items = page.Items[:limit]
@@ -75,15 +79,20 @@ func (s *Service) List(ctx context.Context, reader view.Reader, filter Filter, a
 	return page, nil
 }
 
-// renderAt renders what stands at places of a list, in its order.
+// renderAt renders what stands at places of a list and is not out of date, in
+// the list's order.
 func (s *Service) renderAt(ctx context.Context, a *asking, places []store.Place) (some []view.Rendering, _ error) {
 	ids := make([]string, len(places))
 	for n, place := range places {
 		ids[n] = place.ID
 	}
+	g, err := s.look(ctx, a, ids)
+	if err != nil {
+		return nil, err
+	}
 	rendered, err := s.render(ctx, a, ids)
 	for _, id := range ids {
-		if rendering, sees := rendered[id]; sees {
+		if rendering, sees := rendered[id]; sees && !g.hidden(id) {
 			some = append(some, rendering)
 		}
 	}
@@ -92,22 +101,23 @@ func (s *Service) renderAt(ctx context.Context, a *asking, places []store.Place)
 
 func (s *Service) filter(a *asking, f Filter) store.Filter {
 	return store.Filter{Spaces: f.Spaces, Kinds: f.Kinds, Principal: f.Principal, Archived: f.Archived,
-		Subject: s.store.SubjectKey(a.Organisation, Normal(f.Subject)), Ref: s.store.RefKey(a.Organisation, Normal(f.Ref))}
+		Subject: s.store.SubjectKey(a.Organisation, strings.TrimSpace(Normal(f.Subject))), Ref: s.store.RefKey(a.Organisation, Normal(f.Ref))}
 }
 
 // cursorOf names the place after an item, by what its reader knows of it.
 func cursorOf(last view.Rendering) string {
-	return strconv.FormatInt(last.RecordedMs, 10) + "." + last.ID
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(last.RecordedMs, 10) + ":" + last.ID))
 }
 
 func placeOf(cursor string) (store.Place, error) {
 	if cursor == "" {
 		return store.Place{}, nil
 	}
-	before, id, _ := strings.Cut(cursor, ".")
-	recordedMs, err := strconv.ParseInt(before, 10, 64)
-	if err != nil || id == "" || !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
-		return store.Place{}, refuse("CURSOR", "That is no cursor of a list; begin without one.")
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	before, id, _ := strings.Cut(string(text), ":")
+	recordedMs, failed := strconv.ParseInt(before, 10, 64)
+	if err != nil || failed != nil || id == "" || !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
+		return store.Place{}, refuse("CURSOR", "That is no place in a list; begin without one.")
 	}
 	return store.Place{RecordedMs: recordedMs, ID: id}, nil
 }
@@ -137,7 +147,7 @@ func (s *Service) Receipt(ctx context.Context, reader view.Reader, id string) (R
 		return Receipt{}, err
 	}
 	if !found || kept.Principal != reader.Principal {
-		return Receipt{}, absent()
+		return Receipt{}, refuse("NOT_FOUND", "There is no such receipt for you; check the id.")
 	}
 	var receipt Receipt
 	err = json.Unmarshal(kept.Body, &receipt)

@@ -16,10 +16,11 @@ import (
 const (
 	defaultHits = 10
 	mostHits    = 100
-	// mostQuestion bounds a question, in bytes.
-	mostQuestion = 8 << 10
 	// bestOfPart is how many views of each part of an index are ranked at least.
 	bestOfPart = 64
+	// mostOfPart is how many views an index is asked for at most; whoever sees so
+	// many that do not fit the question gets those that fit among them.
+	mostOfPart = 10_000
 	// mostTries is how often something is done again because something else
 	// changed between its beginning and its end.
 	mostTries = 8
@@ -30,11 +31,13 @@ const partDense = "DENSE"
 
 // Recall returns what the reader may see that answers the question best.
 func (s *Service) Recall(ctx context.Context, reader view.Reader, question Question) (Recollection, error) {
-	if len(question.Text) > mostQuestion || question.Limit < 0 || question.Tokens < 0 {
-		return Recollection{}, refuse("QUESTION", "The question is too long, or a bound is below nothing; ask in fewer words.")
+	if question.Limit < 0 || question.Limit > mostHits || question.Tokens < 0 {
+		return Recollection{}, refuse("LIMIT", "At most 100 hits can be asked for at once; ask for fewer.")
 	}
-	question.Text = Normal(question.Text)
-	question.Limit = min(cmp.Or(question.Limit, defaultHits), mostHits)
+	if len(question.Text) > MaxText {
+		return Recollection{}, refuse("TOO_LARGE", "The question is too long; shorten it.")
+	}
+	question.Text, question.Limit = Normal(question.Text), cmp.Or(question.Limit, defaultHits)
 	meant, err := s.embedQuestion(ctx, reader, question.Text)
 	if err != nil {
 		return Recollection{}, err
@@ -148,7 +151,7 @@ type recalling struct {
 // nothing else that an index may hold.
 func (r *recalling) gather(ctx context.Context) ([]rank.Candidate, error) {
 	wanted := max(bestOfPart, 4*r.question.Limit)
-	for limit := wanted; ; limit = min(2*limit, index.MaxLimit) {
+	for limit := wanted; ; limit = min(2*limit, mostOfPart) {
 		legs, err := r.suggested(ctx, limit)
 		if err != nil {
 			return nil, err
@@ -268,7 +271,7 @@ func (r *recalling) best(legs [][]index.Hit, wanted, limit int) (best []store.Ch
 				best = append(best, *c)
 			}
 		}
-		if found < wanted && len(leg) >= limit && limit < index.MaxLimit {
+		if found < wanted && len(leg) >= limit && limit < mostOfPart {
 			return nil, false
 		}
 	}
@@ -328,7 +331,7 @@ func (s *Service) answer(ctx context.Context, r *recalling, candidates []rank.Ca
 		asked = append(asked, vector...)
 	}
 	ranked := rank.Rank(rank.Question{Vector: asked, Terms: r.terms, NowMs: r.moment.NowMs}, candidates, s.config.Plan)
-	var answer Recollection
+	answer := Recollection{Hits: []Hit{}}
 	if r.meant.degraded {
 		answer.Degraded = []string{partDense}
 	}

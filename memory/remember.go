@@ -36,6 +36,9 @@ func (s *Service) Supersede(ctx context.Context, reader view.Reader, id string, 
 // Consolidate keeps one text in place of several. What the draft says that it is
 // derived from does not count: it is the sources.
 func (s *Service) Consolidate(ctx context.Context, reader view.Reader, sources []string, draft Draft) (Remembered, error) {
+	if len(sources) == 0 || len(sources) > MaxSources {
+		return Remembered{}, refuse("SOURCES", "Name the items that become one, at most 256.")
+	}
 	draft.DerivedFrom, draft.Source.Kind = sortedIDs(sources), view.FromSeveral
 	return s.keep(ctx, keeping{Reader: reader, act: actConsolidate, draft: draft, replaces: draft.DerivedFrom})
 }
@@ -91,7 +94,7 @@ func (s *Service) keepOnce(ctx context.Context, k keeping) (Remembered, error) {
 		if err := unmoved(ctx, tx, a, sources); err != nil {
 			return err
 		}
-		known, err := s.same(ctx, tx, a, k, &item, sources)
+		known, err := s.same(ctx, tx, a, k, &item)
 		if err != nil {
 			return err
 		}
@@ -154,7 +157,7 @@ func (s *Service) remembered(ctx context.Context, a *asking, done store.Command)
 	if item == nil || !fresh.moment.Keeps(item) || item.Source.Principal != a.Principal {
 		return Remembered{}, absent()
 	}
-	return Remembered{Item: view.Acknowledged(item, a.key)}, nil
+	return Remembered{Item: view.Acknowledged(item, a.key), Known: done.Known}, nil
 }
 
 // ready turns a draft into the item that would be kept, with everything that it
@@ -188,12 +191,10 @@ func (s *Service) ready(ctx context.Context, a *asking, k keeping) (view.Item, m
 	if err != nil {
 		return item, nil, err
 	}
-	switch {
-	case k.act == actConsolidate && len(replaced) < 2:
-		err = refuse("SOURCES", "One item has nothing to be consolidated with; name at least two.")
-	case k.act == actConsolidate:
+	switch k.act {
+	case actConsolidate:
 		err = view.MayConsolidate(replaced, &item, &k.Reader)
-	case k.act == actSupersede:
+	case actSupersede:
 		err = view.MaySupersede(replaced[0], &item, &k.Reader)
 	}
 	return item, loaded, RefusalOf(err)
@@ -285,14 +286,8 @@ func unmoved(ctx context.Context, tx *store.Tx, a *asking, sources map[string]*v
 // same returns the id of what says the same already, as far as the writer may
 // know: it sees all of it, and nothing that it sees has taken its place. Of
 // several it is the newest.
-func (s *Service) same(ctx context.Context, tx *store.Tx, a *asking, k keeping, item *view.Item, sources map[string]*view.Item) (string, error) {
-	switch k.act {
-	case actConsolidate:
-		return "", nil
-	case actSupersede:
-		if view.Same(sources[k.replaces[0]], item) {
-			return k.replaces[0], nil
-		}
+func (s *Service) same(ctx context.Context, tx *store.Tx, a *asking, k keeping, item *view.Item) (string, error) {
+	if k.act != actRemember {
 		return "", nil
 	}
 	key := view.SameKey(item, s.store.Key(item.Organisation, "same"))

@@ -77,7 +77,7 @@ func (h *house) process(t *testing.T, files *journal.Store) (*memory.Service, *s
 	t.Helper()
 	databases := files.Databases()
 	kept, err := store.New(store.Config{Write: databases.Write, Read: databases.Read, Postgres: databases.Postgres,
-		MasterKey: masterKey, Now: files.Now, NewID: func() string { return fmt.Sprintf("m%06d", h.ids.Add(1)) }})
+		MasterKey: masterKey, Now: files.Now, NewID: h.newID})
 	require.NoError(t, err)
 	config := h.tuning
 	config.Store, config.Indexes = kept, h.index()
@@ -85,6 +85,8 @@ func (h *house) process(t *testing.T, files *journal.Store) (*memory.Service, *s
 	require.NoError(t, err)
 	return service, kept
 }
+
+func (h *house) newID() string { return fmt.Sprintf("m%06d", h.ids.Add(1)) }
 
 // restart closes everything and opens it again, with an index that knows
 // nothing.
