@@ -24,6 +24,7 @@ type Config struct {
 	Listen    string            // "host:port" of the GraphQL interface; empty: none
 	Origins   []string          // other origins whose pages may use the interface
 	Issuer    string            // of bearer tokens; empty: "gantry"
+	Memory    Memory            // what it remembers with
 	Files     string            // root of the built-in file tools; empty: none
 	Heads     string            // folder of signed heads, better not where the database is; empty: none are signed
 	Attest    time.Duration     // how often heads are signed; 0: 1 min

@@ -13,6 +13,7 @@ import (
 	"gantry.dev/agents/perform"
 	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/graph"
+	"gantry.dev/memory/index"
 	"gantry.dev/orchestrator/bus"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
@@ -32,6 +33,7 @@ type Platform struct {
 	worker   *engine.Worker
 	world    *engine.RealWorld
 	notary   *notary.Notary // nil where this process signs no heads
+	indexes  index.Indexes
 	files    *os.Root
 	server   *server
 	verifier *graph.Verifier
@@ -73,12 +75,15 @@ func (p *Platform) build(ctx context.Context) (err error) {
 	if p.Store, err = journal.Open(ctx, journal.Config{DSN: p.Config.Database, MasterKey: p.Keys.Master, OnCommit: p.committed, Between: p.Config.Between}); err != nil {
 		return err
 	}
+	if err = p.openMemory(ctx); err != nil {
+		return err
+	}
 	if p.Config.Files != "" {
 		if p.files, err = os.OpenRoot(p.Config.Files); err != nil {
 			return fmt.Errorf("files: %w", err)
 		}
 	}
-	p.Kits = service.NewKits(p.Store, perform.Builder{Files: p.files, Egress: egressOf, Credentials: secrets(p.Config.Secrets), Provider: p.provider})
+	p.Kits = service.NewKits(p.Store, perform.Builder{Files: p.files, Memory: p.Brain, Egress: egressOf, Credentials: secrets(p.Config.Secrets), Provider: p.provider})
 	p.Hub = bus.NewHub(p.Store, entries{p.Store})
 	p.relay = bus.NewRelay(p.bus, writers{p.Store}, p.Store)
 	var truth engine.Journal = p.Store
@@ -159,6 +164,9 @@ func (p *Platform) Close() error {
 	faults = append(faults, p.attestLast())
 	if p.bus != nil {
 		faults = append(faults, p.bus.Close())
+	}
+	if p.indexes != nil {
+		faults = append(faults, p.indexes.Close())
 	}
 	if p.Store != nil {
 		faults = append(faults, p.Store.Close())
