@@ -205,9 +205,12 @@ func TestFault_K13_LongSecretsAreWithheldToTheirEnd(t *testing.T) {
 			require.Equal(t, filler+" "+mark+" and on", got, "%d", ahead)
 		}
 	}
-	for ahead := 0; ahead < 13_000; ahead += 23 {
+	for ahead := 4000; ahead < 10_300; ahead++ {
+		if ahead%2048 < 1990 && ahead%2048 > 20 {
+			continue // far from where windows begin and end
+		}
 		for _, sample := range []string{"DE89 3704 0044 0532 0130 00", "SSN: 123456789", `password = "hunter2hunter2"`} {
-			text := strings.Repeat("word ", ahead/5+1)[:ahead] + " " + sample + " and on"
+			text := strings.Repeat("word ", ahead/5+1)[:ahead] + " " + sample + strings.Repeat(" and on", 1300)
 			require.Len(t, detect.Unite(detect.Find(text)), 1, "%d %s", ahead, sample)
 		}
 	}
