@@ -57,6 +57,12 @@ func worlds(t *testing.T, subject Subject) {
 		}
 		slices.SortFunc(refs, index.CompareRefs)
 		require.Equal(t, refNames(refs), refNames(allHeld(t.Context(), t, asked, organisation, 1+random.IntN(20))))
+		var gone []index.State
+		for item := range present {
+			gone = append(gone, index.State{Organisation: organisation, Item: item, Version: 9})
+		}
+		apply(t, asked, gone...)
+		require.Empty(t, allHeld(t.Context(), t, asked, organisation, 100))
 	}
 	require.Greater(t, hits, count)
 	fmt.Printf("level: L3 random worlds of indexes %d, questions to indexes %d, differences 0\n", count, questions)

@@ -33,7 +33,7 @@ func newExecutor(config Config) failsafe.Executor[any] {
 		WithJitterFactor(0.2).
 		WithDelayFunc(func(attempt failsafe.ExecutionAttempt[any]) time.Duration {
 			if full := new(qdrant.QdrantResourceExhaustedError); errors.As(attempt.LastError(), &full) {
-				return time.Duration(full.RetryAfterS) * time.Second
+				return time.Duration(full.RetryAfterS) * time.Second * 5 / 4 // not less, whatever the jitter
 			}
 			return -1 // the backoff
 		}).

@@ -7,6 +7,7 @@ package wire
 import (
 	"context"
 	"crypto/subtle"
+	"math"
 	"net"
 	"sync"
 	"testing"
@@ -66,6 +67,7 @@ func (s *Server) Restart(t testing.TB) {
 func (s *Server) Serve(listener net.Listener) {
 	made := grpc.NewServer(
 		grpc.UnaryInterceptor(s.intercept),
+		grpc.MaxRecvMsgSize(math.MaxInt32), // as the server takes any size
 		// The client pings every ten seconds, also when it does nothing.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	)
