@@ -43,8 +43,11 @@ require (
 require (
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/failsafe-go/failsafe-go v0.9.8 // indirect
+	github.com/jolestar/go-commons-pool/v2 v2.1.2 // indirect
+	github.com/klippa-app/go-pdfium v1.21.4 // indirect
 	github.com/kljensen/snowball v0.10.0 // indirect
 	github.com/qdrant/go-client v1.17.1 // indirect
+	github.com/tetratelabs/wazero v1.12.0 // indirect
 	golang.org/x/net v0.62.0 // indirect
 	google.golang.org/grpc v1.85.0 // indirect
 )
