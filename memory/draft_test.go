@@ -257,3 +257,42 @@ func TestNoMarkedCharacterLosesItsLabel(t *testing.T) {
 		}
 	})
 }
+
+// With more detectors no byte of a text loses a label, and no text is changed.
+func TestDetectorsOnlyAddLabels(t *testing.T) {
+	span := rapid.Custom(func(t *rapid.T) memory.Found {
+		start := rapid.IntRange(-2, 30).Draw(t, "start")
+		return memory.Found{
+			Start: start, End: start + rapid.IntRange(-1, 12).Draw(t, "length"), Detector: rapid.SampledFrom([]string{"", "A", "B"}).Draw(t, "detector"),
+			Labels: policy.NewLabels(rapid.SliceOfN(rapid.SampledFrom([]policy.Label{"hr", "money", "number"}), 0, 2).Draw(t, "labels")...),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		draft := plainDraft(strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "€", "😀", " ", "12345"}), 1, 12).Draw(t, "text"), "") + ".")
+		draft.Labels = policy.NewLabels(rapid.SliceOfN(rapid.SampledFrom([]policy.Label{"hr", "money"}), 0, 1).Draw(t, "of all")...)
+		draft.Marks = []memory.Mark{{Start: 0, End: len(draft.Text), Labels: policy.NewLabels("money")}}
+		fewer := rapid.SliceOfN(span, 0, 3).Draw(t, "fewer")
+		more := append(fewer[:len(fewer):len(fewer)], rapid.SliceOfN(span, 1, 3).Draw(t, "more")...)
+		with := func(found []memory.Found) []policy.Labels {
+			rules := draftRules()
+			rules.Detect = func(string) []memory.Found { return append([]memory.Found(nil), found...) }
+			item, err := memory.Prepare(draft, draftWriter(), rules, draftedMs)
+			require.NoError(t, err)
+			var text string
+			var labels []policy.Labels
+			for _, segment := range item.Segments {
+				text += segment.Text
+				for range len(segment.Text) {
+					labels = append(labels, segment.Labels)
+				}
+			}
+			require.Equal(t, memory.Normal(draft.Text), text)
+			return labels
+		}
+		few, many := with(fewer), with(more)
+		for i := range few {
+			require.True(t, few[i].Within(many[i]))
+			require.True(t, draft.Labels.Join(draft.Marks[0].Labels).Within(few[i]))
+		}
+	})
+}

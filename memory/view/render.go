@@ -1,10 +1,7 @@
 package view
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"strings"
 
 	"gantry.dev/orchestrator/policy"
@@ -52,14 +49,7 @@ func Acknowledged(item *Item, key []byte) Rendering {
 // without the key what it was made of.
 func EtagOf(rendering Rendering, key []byte) string {
 	rendering.Etag = ""
-	written, err := json.Marshal(rendering)
-	if err != nil {
-		panic(err) // strings, numbers and names of integrity levels always have a form
-	}
-	sum := hmac.New(sha256.New, key)
-	sum.Write([]byte("memory-etag\x00"))
-	sum.Write(written)
-	return hex.EncodeToString(sum.Sum(nil)[:16])
+	return hex.EncodeToString(digest(key, "memory-etag", rendering)[:16])
 }
 
 // shown is an item without what is not seen. why says what may be told of a

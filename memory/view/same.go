@@ -1,11 +1,11 @@
 package view
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 )
 
 // Same reports whether next says nothing new beside known: the same words with
@@ -14,30 +14,40 @@ import (
 // writer sees whole, and what is not out of date for it, may be compared with
 // what it writes: another answer would tell it of what it does not see.
 func Same(known, next *Item) bool {
-	return known.Integrity <= next.Integrity && bytes.Equal(sameness(known), sameness(next))
+	return known.Integrity <= next.Integrity && slices.Equal(sameness(known), sameness(next))
 }
 
 // SameKey is the keyed digest of what Same compares but trust: what finds the
 // few items that may be the same.
 func SameKey(item *Item, key []byte) string {
-	sum := hmac.New(sha256.New, key)
-	sum.Write([]byte("memory-same\x00"))
-	sum.Write(sameness(item))
-	return hex.EncodeToString(sum.Sum(nil))
+	return hex.EncodeToString(digest(key, "memory-same", sameness(item)))
 }
 
-func sameness(item *Item) []byte {
+// sameness is what Same compares.
+func sameness(item *Item) []any {
+	of := []any{
+		item.Organisation, item.Space, item.Kind, item.Subject,
+		item.Source.Ref, item.Source.Position, item.Source.Offset,
+	}
 	var segments []Segment
 	for _, segment := range item.Segments {
 		segment.Detector = ""
 		segments = Append(segments, segment)
 	}
-	written, err := json.Marshal([]any{
-		item.Organisation, item.Space, item.Kind, item.Subject,
-		item.Source.Ref, item.Source.Position, item.Source.Offset, segments,
-	})
-	if err != nil {
-		panic(err) // strings and numbers always have a form
+	for _, segment := range segments {
+		of = append(of, segment.Text, SetID(segment.Labels), segment.Heading)
 	}
-	return written
+	return of
+}
+
+// digest is a keyed digest of a value for one purpose.
+func digest(key []byte, purpose string, value any) []byte {
+	written, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // what is digested here is made of strings, numbers and names
+	}
+	sum := hmac.New(sha256.New, key)
+	sum.Write([]byte(purpose + "\x00"))
+	sum.Write(written)
+	return sum.Sum(nil)
 }
