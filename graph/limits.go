@@ -23,6 +23,7 @@ type Limits struct {
 	RootFields      int           // of the operation, fragments included
 	Selections      int           // of one selection set, fragments and fields of the same name merged
 	VariableBytes   int           // of the variables as JSON
+	DocumentBytes   int           // of the same, for an operation that does nothing but remember a document
 	VariableNesting int
 	Complexity      int // fields, times the items of the lists around them
 	Errors          int // that are returned
@@ -31,7 +32,7 @@ type Limits struct {
 // DefaultLimits returns the limits of a served organisation.
 func DefaultLimits() Limits {
 	return Limits{BodyBytes: 1 << 20, BodyWait: 10 * time.Second, Tokens: 10_000, NameBytes: 256, Depth: 12, Aliases: 50, RootFields: 20, Selections: 200,
-		VariableBytes: 256 << 10, VariableNesting: 32, Complexity: 50_000, Errors: 20}
+		VariableBytes: 256 << 10, DocumentBytes: 1 << 20, VariableNesting: 32, Complexity: 50_000, Errors: 20}
 }
 
 // onceFields may stand at most once in an operation: mutations that a person
@@ -61,13 +62,17 @@ func (limiter) Validate(graphql.ExecutableSchema) error { return nil }
 // MutateOperationParameters checks the document before anything costly is done
 // with it.
 func (l limiter) MutateOperationParameters(_ context.Context, params *graphql.RawParams) *gqlerror.Error {
-	if fault := l.checkVariables(params.Variables); fault != nil {
-		return fault.graphql()
-	}
 	if fault := l.checkTokens(params.Query); fault != nil {
 		return fault.graphql()
 	}
 	document, err := parser.ParseQuery(&ast.Source{Input: params.Query})
+	limit := l.limits.VariableBytes
+	if err == nil && bringsDocument(document) {
+		limit = l.limits.DocumentBytes
+	}
+	if fault := l.checkVariables(params.Variables, limit); fault != nil {
+		return fault.graphql()
+	}
 	if err != nil {
 		return nil //nolint:nilerr // said better by the executor, which parses again
 	} else if fault := l.checkDocument(document); fault != nil {
@@ -95,7 +100,17 @@ func (l limiter) InterceptResponse(ctx context.Context, next graphql.ResponseHan
 	return response
 }
 
-func (l limiter) checkVariables(variables map[string]any) *fault {
+// bringsDocument reports whether a document remembers a document of somebody's,
+// and has nothing else that could be executed.
+func bringsDocument(document *ast.QueryDocument) bool {
+	if len(document.Operations) != 1 || document.Operations[0].Operation != ast.Mutation || len(document.Operations[0].SelectionSet) != 1 {
+		return false
+	}
+	field, is := document.Operations[0].SelectionSet[0].(*ast.Field)
+	return is && field.Name == "rememberDocument"
+}
+
+func (l limiter) checkVariables(variables map[string]any, limit int) *fault {
 	if len(variables) == 0 {
 		return nil
 	}
@@ -103,8 +118,8 @@ func (l limiter) checkVariables(variables map[string]any) *fault {
 	if err != nil {
 		return badRequest("The variables cannot be read.")
 	}
-	if len(raw) > l.limits.VariableBytes {
-		return overLimit("variable bytes", len(raw), l.limits.VariableBytes)
+	if len(raw) > limit {
+		return overLimit("variable bytes", len(raw), limit)
 	}
 	if deep := nesting(variables); deep > l.limits.VariableNesting {
 		return overLimit("variable nesting", deep, l.limits.VariableNesting)

@@ -157,3 +157,24 @@ func TestForgettingStandsAlone(t *testing.T) {
 		require.Equal(t, "OVER_LIMIT", got.code(), got.raw)
 	}
 }
+
+// A document may be longer than what any other operation is given.
+func TestADocumentMayBeLong(t *testing.T) {
+	b := serveBrain(t)
+	long := map[string]any{"name": "a.md", "text": strings.Repeat("x", 900<<10)}
+	const document = `mutation($input:RememberDocumentInput!){rememberDocument(input:$input){outcome}}`
+	got := b.ask(t, "bob", document, map[string]any{"input": long})
+	require.Empty(t, got.Errors, got.raw)
+	for query, said := range map[string]string{
+		`mutation($input:RememberDocumentInput!){rememberDocument(input:$input){outcome} forget(input:{ref:"a"}){outcome}}`:               "variable bytes",
+		`mutation A($input:RememberDocumentInput!){rememberDocument(input:$input){outcome}} mutation B{forget(input:{ref:"a"}){outcome}}`: "variable bytes",
+		`query($input:RememberDocumentInput!){rememberDocument(input:$input){outcome}}`:                                                   "variable bytes",
+	} {
+		got := b.ask(t, "bob", query, map[string]any{"input": long})
+		require.Equal(t, "OVER_LIMIT", got.code(), query)
+		require.Equal(t, said, got.Errors[0].Extensions["limit"], query)
+	}
+	long["text"] = strings.Repeat("x", 1<<20)
+	got = b.ask(t, "bob", document, map[string]any{"input": long})
+	require.Equal(t, "OVER_LIMIT", got.code())
+}

@@ -270,10 +270,18 @@ func TestFault_C15_AbsentAndForbiddenMemoryLooksTheSame(t *testing.T) {
 	absent := tampered(t, hidden, func(parts []string) []string { parts[2] = "00000000-0000-4000-8000-999999999999"; return parts })
 	draft := public("x")
 	documents := map[string]func(id string) (string, map[string]any){
-		"item":    func(id string) (string, map[string]any) { return `query($id:ID!){memoryItem(id:$id){id text}}`, map[string]any{"id": id} },
-		"node":    func(id string) (string, map[string]any) { return `query($id:ID!){node(id:$id){id}}`, map[string]any{"id": id} },
-		"nodes":   func(id string) (string, map[string]any) { return `query($id:ID!){nodes(ids:[$id]){id}}`, map[string]any{"id": id} },
-		"receipt": func(id string) (string, map[string]any) { return `query($id:ID!){forgetReceipt(id:$id){id}}`, map[string]any{"id": id} },
+		"item": func(id string) (string, map[string]any) {
+			return `query($id:ID!){memoryItem(id:$id){id text}}`, map[string]any{"id": id}
+		},
+		"node": func(id string) (string, map[string]any) {
+			return `query($id:ID!){node(id:$id){id}}`, map[string]any{"id": id}
+		},
+		"nodes": func(id string) (string, map[string]any) {
+			return `query($id:ID!){nodes(ids:[$id]){id}}`, map[string]any{"id": id}
+		},
+		"receipt": func(id string) (string, map[string]any) {
+			return `query($id:ID!){forgetReceipt(id:$id){id}}`, map[string]any{"id": id}
+		},
 	}
 	for name, input := range map[string]func(id string) map[string]any{
 		"supersede":   func(id string) map[string]any { return map[string]any{"id": id, "draft": draft} },

@@ -2276,9 +2276,9 @@ type MemoryPayload {
 input RememberDocumentInput {
   "Its name with its ending, for example ` + "`" + `handbook/travel.md` + "`" + `: its passages bear it as their ref. 1 KiB at most."
   name: String!
-  "The document as text. A request is bounded as a whole."
+  "The document as text. The request, as JSON, has 1 MiB at most."
   text: String
-  "The document as base64, for what is no text. A request is bounded as a whole."
+  "The document as base64, for what is no text. The request, as JSON, has 1 MiB at most: 750 KiB of a document."
   content: String
   "Where; when absent, what the document or the organisation's rules for its folder say, then the viewer's own space."
   space: String

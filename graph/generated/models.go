@@ -949,9 +949,9 @@ type Recollection struct {
 type RememberDocumentInput struct {
 	// Its name with its ending, for example `handbook/travel.md`: its passages bear it as their ref. 1 KiB at most.
 	Name string `json:"name"`
-	// The document as text. A request is bounded as a whole.
+	// The document as text. The request, as JSON, has 1 MiB at most.
 	Text *string `json:"text,omitempty"`
-	// The document as base64, for what is no text. A request is bounded as a whole.
+	// The document as base64, for what is no text. The request, as JSON, has 1 MiB at most: 750 KiB of a document.
 	Content *string `json:"content,omitempty"`
 	// Where; when absent, what the document or the organisation's rules for its folder say, then the viewer's own space.
 	Space *string `json:"space,omitempty"`

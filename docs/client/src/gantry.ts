@@ -4,11 +4,11 @@ import { createClient, type Client } from 'graphql-ws'
 import { Fault, Refused, fault } from './fault.js'
 import { backoff, follow, type Answer, type Follow } from './follow.js'
 import * as documents from './generated.js'
-import type { ApprovalDecision, CancelRunInput, InboxEntryFragment, RefusalFragment, RunEventsSubscription, RunStateFragment, StartRunInput } from './generated.js'
+import type { ApprovalDecision, CancelRunInput, ForgetInput, InboxEntryFragment, RecallQueryVariables, ReceiptFragment, RefusalFragment, RememberedFragment, RememberInput, RunEventsSubscription, RunStateFragment, StartRunInput } from './generated.js'
 
 export { Fault, Refused, type Code } from './fault.js'
 export { follow, type Answer, type Follow } from './follow.js'
-export type { InboxEntryFragment as InboxEntry, RunStateFragment as Run, RefusalFragment as Refusal } from './generated.js'
+export type { InboxEntryFragment as InboxEntry, RunStateFragment as Run, RefusalFragment as Refusal, RememberedFragment as MemoryItem, ReceiptFragment as Receipt } from './generated.js'
 
 /** One fact of a run. */
 export type RunEvent = RunEventsSubscription['runEvents']
@@ -37,6 +37,26 @@ export interface Done {
 
 /** How often a command is sent before its fault is passed on. */
 const commandAttempts = 4
+
+/** Something remembered, or known already. */
+export interface Remembered {
+  /** As you see it: `[redacted]` stands in place of what you may not read, and `withheld` says where. Null when it was forgotten since. */
+  item: RememberedFragment | null
+  /** Whether the same was there already. */
+  known: boolean
+  /** REPLAYED: the same `commandId` had been accepted before, and nothing new happened. */
+  outcome: documents.MutationOutcome
+}
+
+/** What was found, best first. */
+export type Recollection = documents.RecallQuery['recall']
+
+/** Something that was forgotten, with the proof. */
+export interface Forgotten {
+  receipt: ReceiptFragment
+  /** REPLAYED: the same `commandId` had been accepted before; this is the first receipt. */
+  outcome: documents.MutationOutcome
+}
 
 /** A client of one Gantry server, for one person. */
 export class Gantry {
@@ -72,7 +92,7 @@ export class Gantry {
 
   /** Starts a run. Throws Refused when it is not accepted. */
   async startRun(input: StartRunInput): Promise<Done> {
-    return this.#command(documents.StartRunDocument, input, (data) => data.startRun)
+    return this.#command(documents.StartRunDocument, input, (data) => accepted(data.startRun))
   }
 
   /**
@@ -81,12 +101,33 @@ export class Gantry {
    */
   async decide(approval: Pick<Approval, 'id' | 'digest'>, decision: ApprovalDecision, reason?: string, commandId?: string): Promise<Done> {
     const { id, digest } = approval
-    return this.#command(documents.DecideApprovalDocument, { id, digest, decision, reason, commandId }, (data) => data.decideApproval)
+    return this.#command(documents.DecideApprovalDocument, { id, digest, decision, reason, commandId }, (data) => accepted(data.decideApproval))
   }
 
   /** Cancels a run: nothing new begins, and what is in flight is settled. */
   async cancelRun(input: CancelRunInput): Promise<Done> {
-    return this.#command(documents.CancelRunDocument, input, (data) => data.cancelRun)
+    return this.#command(documents.CancelRunDocument, input, (data) => accepted(data.cancelRun))
+  }
+
+  /** Asks what is remembered, of what you may see. Look at `degraded`: it names what could not be asked. */
+  async recall(query: string, narrow: Omit<RecallQueryVariables, 'query'> = {}): Promise<Recollection> {
+    return (await this.ask(documents.RecallDocument, { query, ...narrow })).recall
+  }
+
+  /** Remembers something. Throws Refused when it is not accepted. */
+  async remember(input: RememberInput): Promise<Remembered> {
+    return this.#command(documents.RememberDocument, input, ({ remember: { item, known, outcome, userErrors } }) => {
+      if (outcome === null) throw new Refused(userErrors)
+      return { item, known, outcome }
+    })
+  }
+
+  /** Erases what is remembered, with everything made of it. Throws Refused when it is not accepted. */
+  async forget(input: ForgetInput): Promise<Forgotten> {
+    return this.#command(documents.ForgetDocument, input, ({ forget: { receipt, outcome, userErrors } }) => {
+      if (receipt === null || outcome === null) throw new Refused(userErrors)
+      return { receipt, outcome }
+    })
   }
 
   /**
@@ -145,16 +186,16 @@ export class Gantry {
 
   // A command has one id however often it is sent: when an answer is lost, the
   // repeat gets it, and nothing happens twice.
-  async #command<Data, Input extends { commandId?: string | null | undefined }>(
+  async #command<Data, Input extends { commandId?: string | null | undefined }, Result>(
     document: TypedDocumentNode<Data, { input: Input }>,
     input: Input,
-    read: (data: Data) => Payload,
-  ): Promise<Done> {
+    read: (data: Data) => Result,
+  ): Promise<Result> {
     const once = { ...input, commandId: input.commandId ?? crypto.randomUUID() }
     const pause = this.#config.pause ?? backoff
     for (let attempt = 1; ; attempt++) {
       try {
-        return accepted(read(await this.ask(document, { input: once })))
+        return read(await this.ask(document, { input: once }))
       } catch (error) {
         if (!(error instanceof Fault && error.retryable) || attempt >= commandAttempts) throw error
         await pause(attempt)

@@ -120,6 +120,23 @@ test('the client against a server', async (t) => {
     stop.abort()
     assert.equal((await next).done, true)
   })
+  await t.test('it remembers, recalls what each may see, and forgets with a receipt', async () => {
+    const text = 'Supplier Kestrel sends its invoices to the old address.'
+    const input = { draft: { space: 'department:finance', subject: 'Kestrel, address', text, labels: ['finance'] }, commandId: 'remember-1' }
+    const { item, known, outcome } = await accountant.remember(input)
+    assert.deepEqual([item.text, item.labels, known, outcome], [text, ['finance'], false, 'ACCEPTED'])
+    assert.equal((await accountant.remember(input)).outcome, 'REPLAYED')
+    const { hits, degraded } = await controller.recall('Where does Kestrel send invoices?', { first: 3 })
+    assert.equal(hits[0].item.id, item.id)
+    assert.match(hits[0].citation, /Amara Diallo/)
+    assert.deepEqual(degraded, [])
+    const outsider = await as('liam.byrne')
+    assert.ok((await outsider.recall('Where does Kestrel send invoices?')).hits.every((hit) => hit.item.id !== item.id))
+    await assert.rejects(outsider.forget({ items: [item.id] }), (error) => error instanceof Refused && error.code === 'NOT_FOUND')
+    const { receipt } = await accountant.forget({ items: [item.id] })
+    assert.deepEqual(receipt.items, [item.id])
+    assert.ok((await controller.recall('Where does Kestrel send invoices?')).hits.every((hit) => hit.item.id !== item.id))
+  })
   await t.test('what it asks wrongly is a fault with a code', async () => {
     await assert.rejects(accountant.run('nonsense'), { name: 'Fault', code: 'NOT_FOUND' })
     const nobody = new Gantry({ url: house.url, token: 'x.y.z', webSocket: WebSocket })
