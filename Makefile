@@ -2,9 +2,9 @@
 GO ?= go
 TESTFLAGS ?=
 SERVICE_TESTS = $(shell grep -rlE '^//go:build .*services' --include='*_test.go' $(SOURCES))
-SOURCES = agents cmd deploy graph migrations orchestrator $(wildcard *.go)
+SOURCES = agents cmd deploy graph memory migrations orchestrator $(wildcard *.go)
 
-.PHONY: help check gen gen-check test test-services test-clients fuzz lint bench demo
+.PHONY: help check gen gen-check test test-services test-qdrant test-clients fuzz lint bench demo
 
 help: ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -25,6 +25,17 @@ test: ## the tests that need Go alone
 test-services: ## the tests that need real PostgreSQL and NATS servers, and those alone
 	$(GO) test -tags services -count=1 $(TESTFLAGS) -run "^($$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $(SERVICE_TESTS) | paste -sd '|' -))\$$" \
 		$(addprefix ./,$(sort $(dir $(SERVICE_TESTS))))
+
+test-qdrant: export QDRANT_API_KEY ?= $(shell od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+test-qdrant: ## the index against a real Qdrant server: the one at QDRANT_URL, or one of deploy/compose.yaml, which needs Docker and curl
+ifdef QDRANT_URL
+	$(GO) test -count=1 -v $(TESTFLAGS) -run 'TestSuiteOnARealServer' ./memory/index/qdrant
+else
+	docker compose -p gantry-test-qdrant -f deploy/compose.yaml up -d --force-recreate qdrant
+	trap 'docker compose -p gantry-test-qdrant -f deploy/compose.yaml down -v' EXIT; \
+	curl -sf --retry 60 --retry-delay 1 --retry-all-errors -o /dev/null http://127.0.0.1:6333/readyz && \
+	QDRANT_URL=http://127.0.0.1:6334 $(GO) test -count=1 -v $(TESTFLAGS) -run 'TestSuiteOnARealServer' ./memory/index/qdrant
+endif
 
 test-clients: docs/client/node_modules/.package-lock.json ## the GraphQL clients of front ends against the real binary; needs Node
 	$(GO) build -o docs/client/build/gantry ./cmd/gantry
