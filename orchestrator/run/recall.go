@@ -40,12 +40,20 @@ func (r *Remembrance) sealed(snapshot string) *Remembrance {
 		return nil
 	}
 	whole := *r
-	whole.Amendment = ""
-	whole.Amendment = digestOf(struct {
+	whole.Amendment = r.seal(snapshot)
+	return &whole
+}
+
+// Sealed reports whether the remembrance is as it was sealed, to the run whose
+// snapshot has the digest.
+func (r Remembrance) Sealed(snapshot string) bool { return r.Amendment == r.seal(snapshot) }
+
+func (r Remembrance) seal(snapshot string) string {
+	r.Amendment = ""
+	return digestOf(struct {
 		Snapshot    string      `json:"snapshot"`
 		Remembrance Remembrance `json:"remembrance"`
-	}{snapshot, whole})
-	return &whole
+	}{snapshot, r})
 }
 
 // Recalled lists everything that the run recalled by itself, in the order in

@@ -17,9 +17,13 @@ import (
 )
 
 // storedJournals holds runs as the first version wrote them, paused wherever a
-// run can stand still. They are never written again: what is stored in an
+// run can stand still, and beside them what a later version can do that the
+// first could not. They are never written again: what is stored in an
 // organisation's journal does not change either.
 const storedJournals = "testdata/journals/version1"
+
+// storedLater says of which later version a stored run is.
+var storedLater = map[string]string{"recalling": "version2"}
 
 // stored is one journal, what a run is that is read from it, and how it goes on.
 type stored struct {
@@ -136,6 +140,16 @@ var storedRuns = map[string]stored{
 		w.do(run.ReportTurn{Turn: 2, Attempt: 1, Class: run.ClassText, Text: &run.Text{ID: "done"}, Reasoning: &run.Text{ID: "thoughts"}})
 		w.do(checked(2, run.CheckPassed))
 	}, run.StatusCompleted, nil, nil},
+	"recalling": {func(w *world) {
+		w.do(remembers(run.RecallGoal, item("hotels", "1", "")))
+		w.do(run.ReportTurn{Turn: 1, Attempt: 1, Failure: &run.TurnFailure{Cause: "OUTAGE", Retryable: true, RetryAfterMs: 1}})
+		w.nowMs += 1000
+		w.do(remembers(run.RecallNews, item("trains", "1", "")))
+	}, run.StatusRunning, nil, func(t *testing.T, w *world) {
+		require.Equal(t, []run.Recalled{item("hotels", "1", ""), item("trains", "1", "")}, w.s.Recalled())
+		w.do(run.ReportTurn{Turn: 1, Attempt: 2, Class: run.ClassText, Text: &run.Text{ID: "done"}})
+		w.refused("NOT_DUE", remembers(run.RecallNews, item("hotels", "1", "")))
+	}},
 }
 
 func TestFault_M1_M5_StoredJournalsOfTheFirstVersionGoOn(t *testing.T) {
@@ -189,6 +203,9 @@ func TestStoredRecordsAreWrittenAsTheyStand(t *testing.T) {
 }
 
 func storedPath(name string) string {
+	if version, later := storedLater[name]; later {
+		return filepath.Join(storedJournals, "..", version, strings.ReplaceAll(name, " ", "-")+".jsonl")
+	}
 	return filepath.Join(storedJournals, strings.ReplaceAll(name, " ", "-")+".jsonl")
 }
 
@@ -201,7 +218,7 @@ func storeOnce(t *testing.T, path string, s stored) {
 	s.play(w)
 	var export bytes.Buffer
 	require.NoError(t, account.Export(&export, w.kept))
-	require.NoError(t, os.MkdirAll(storedJournals, 0o750))
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
 	require.NoError(t, os.WriteFile(path, export.Bytes(), 0o600))
 }
 

@@ -47,6 +47,10 @@ var mutants = []mutant{
 		[]change{{"call := len(d.s.Calls) + 1 + i", "call := len(d.s.Calls) + 1 + i\nif PLANTED {\ncall = len(d.s.Calls) + len(c.Calls) - i\n}"}},
 		"TestResultsKeepTheModelsOrder", "read and opaque", "", 0},
 
+	{"what is recalled marks the run", "run/apply.go",
+		[]change{{"s.Marking = s.Marking.Join(recalled.Marking)", "if !PLANTED {\n s.Marking = s.Marking.Join(recalled.Marking)\n}"}},
+		"TestWhatIsRecalledMarksTheRun", "read and opaque", "MARKING_LOST", 1},
+
 	{"versions", "run/journalform.go",
 		[]change{{"if from != head.Version {", "if !PLANTED && from != head.Version {"}}, "", "", "does not follow record", 1},
 	{"a repeat proves nothing", "run/decide_call.go",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -56,7 +57,23 @@ func (w performer) turn(view engine.View, e run.TakeTurn) engine.Prepared {
 			begin.Steers = append(begin.Steers, steer.Steer)
 		}
 	}
+	begin.Memory = recalls(view.State, e)
 	return engine.Prepared{Command: begin, Perform: func(ctx context.Context) engine.Performed { return w.ask(ctx, id, e, limit) }}
+}
+
+// recalls is what memory gives before a turn: something that somebody outside
+// may have written, and at each third turn nothing, as if it were out.
+func recalls(s *run.State, e run.TakeTurn) *run.Remembrance {
+	if e.Turn%3 == 0 {
+		return &run.Remembrance{Cause: run.RecallNews, Missing: []string{run.MemoryOut}}
+	}
+	item := run.Recalled{Item: "item", Etag: fmt.Sprint(e.Turn), Marking: policy.Marking{Integrity: policy.Untrusted}}
+	for _, known := range s.Recalled() {
+		if known.Etag == item.Etag {
+			return nil
+		}
+	}
+	return &run.Remembrance{Cause: run.RecallNews, Items: []run.Recalled{item}}
 }
 
 // ask sends one model request.

@@ -45,6 +45,7 @@ func Turn(s *run.State, number int, read Reader) (Answer, bool) {
 	for _, message := range s.Started.History {
 		lines = append(lines, "said before by "+message.Author+": "+read(message.Text))
 	}
+	lines = append(lines, seen(s, number)...)
 	lines = append(lines, "goal: "+read(s.Started.Goal))
 	for i := range s.Calls {
 		if call := &s.Calls[i]; call.Turn < number {
@@ -60,6 +61,21 @@ func Turn(s *run.State, number int, read Reader) (Answer, bool) {
 		lines = append(lines, "answered "+string(turn.Answer.Class)+": "+e.optional(turn.Answer.Text))
 	}
 	return answer(fmt.Sprintf("What did the model see in turn %d?", number), lines), true
+}
+
+// seen are the remembered items that the prompt of a turn had.
+func seen(s *run.State, number int) []string {
+	items := slices.Clone(s.Started.Snapshot.Memory)
+	for _, turn := range s.Turns[:number] {
+		for _, remembrance := range turn.Memory {
+			items = append(items, remembrance.Items...)
+		}
+	}
+	lines := make([]string, len(items))
+	for i, item := range items {
+		lines[i] = fmt.Sprintf("from memory: m%d %s", i+1, item.Item)
+	}
+	return lines
 }
 
 // answer leaves out what nothing follows: blanks at the end of a line, and empty
@@ -95,8 +111,26 @@ func (e explainer) asked() []string {
 			s.SnapshotDigest, s.Snapshot.Policy, s.Authority.Stage, s.Authority.MicroUSD, s.Authority.Tokens),
 		"may use " + strings.Join(tools(s.Authority), ", "),
 	}
+	lines = append(lines, recalled("its goal", 0, run.Remembrance{Items: s.Snapshot.Memory, Missing: s.Snapshot.MemoryMissing})...)
 	if s.By.Principal != "" {
 		lines[1] = "sent by " + s.By.Principal + " with a token of " + s.By.Issuer + "; " + lines[1]
+	}
+	return lines
+}
+
+// recalled says what was recalled for something, by ids alone. Marks go on
+// after those that were given before.
+func recalled(what string, marks int, r run.Remembrance) []string {
+	var lines []string
+	if len(r.Items) > 0 {
+		items := make([]string, len(r.Items))
+		for i, item := range r.Items {
+			items[i] = fmt.Sprintf("m%d %s", marks+i+1, item.Item)
+		}
+		lines = append(lines, "for "+what+" it recalled "+strings.Join(items, ", "))
+	}
+	if len(r.Missing) > 0 {
+		lines = append(lines, "for "+what+" memory could not be asked in full: "+strings.Join(r.Missing, ", "))
 	}
 	return lines
 }
@@ -115,7 +149,12 @@ func tools(a policy.Authority) []string {
 
 func (e explainer) turns() []string {
 	lines := make([]string, 0, len(e.s.Turns))
+	marks := len(e.s.Started.Snapshot.Memory)
 	for _, turn := range e.s.Turns {
+		for _, remembrance := range turn.Memory {
+			lines = append(lines, recalled(fmt.Sprintf("turn %d", turn.Number), marks, remembrance)...)
+			marks += len(remembrance.Items)
+		}
 		line := fmt.Sprintf("turn %d with %s (%s), attempt %d: %s", turn.Number, turn.Model, turn.Why, turn.Attempt, turn.Phase)
 		if a := turn.Answer; a != nil {
 			line = fmt.Sprintf("turn %d with %s (%s): %s, %d tokens, %d micro-dollars", turn.Number, turn.Model, turn.Why, a.Class, a.Cost.Tokens, a.Cost.MicroUSD)

@@ -1,8 +1,10 @@
 package explore
 
 import (
+	"slices"
 	"strconv"
 
+	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -31,7 +33,8 @@ func (w *world) prepare(i int, effect run.Effect) []action {
 	}
 	switch e := effect.(type) {
 	case run.TakeTurn:
-		return intend(run.BeginTurn{Epoch: epoch, Model: "m", Reserve: run.Amount{MicroUSD: turnCost, Tokens: turnCost}, Steers: w.openSteers()},
+		return intend(run.BeginTurn{Epoch: epoch, Model: "m", Reserve: run.Amount{MicroUSD: turnCost, Tokens: turnCost}, Steers: w.openSteers(),
+			Memory: w.recalls(e)},
 			&hand{Key: e.Key(), Turn: e.Turn, Attempt: e.Attempt})
 	case run.DispatchCall:
 		return intend(run.BeginCall{Epoch: epoch, Call: e.Call, Key: "run/" + strconv.Itoa(e.Call), Inputs: run.CallInputs{Arguments: []byte(`{}`)}, NotAfterMs: deadlineMs},
@@ -63,6 +66,23 @@ func (w *world) checks(e run.Verify, submit func(string, run.Command, func(*worl
 		checks = append(checks, submit(" failed", report(run.CheckFailed), func(w *world) { w.left.Wrong-- }))
 	}
 	return checks
+}
+
+// recalls is what memory gives before every second turn, with the marking of
+// text from outside.
+func (w *world) recalls(e run.TakeTurn) *run.Remembrance {
+	item := run.Recalled{Item: "item", Etag: strconv.Itoa(e.Turn), Marking: policy.Marking{Integrity: policy.Untrusted}}
+	if e.Turn%2 == 1 || slices.Contains(itemsOf(w.state), item.Etag) {
+		return nil
+	}
+	return &run.Remembrance{Cause: run.RecallNews, Items: []run.Recalled{item}}
+}
+
+func itemsOf(s *run.State) (etags []string) {
+	for _, recalled := range s.Recalled() {
+		etags = append(etags, recalled.Etag)
+	}
+	return etags
 }
 
 func (w *world) openSteers() []string {

@@ -29,6 +29,9 @@ const (
 	CallOrder        Code = "CALL_ORDER"        // a call does not stand at its place
 	RunBudget        Code = "RUN_BUDGET"        // the run's amounts are negative, above its limit or not what was paid
 	EndOpen          Code = "END_OPEN"          // the end leaves a call, a steer or a reservation
+	RecalledTwice    Code = "RECALLED_TWICE"    // a remembered item is recalled in a state in which the run has it
+	RecallUnsealed   Code = "RECALL_UNSEALED"   // what was recalled is not as it was sealed
+	MarkingLost      Code = "MARKING_LOST"      // the run is marked less than what entered it
 )
 
 // Broken is a promise that a record breaks.
@@ -60,8 +63,11 @@ type Tally struct {
 	intents   map[int]int // the last by call
 	results   map[int]int
 	keys      map[string]int
-	answered  map[string]bool // steers that an answered turn contained
-	asked     []string        // steers of the turn in flight
+	answered  map[string]bool    // steers that an answered turn contained
+	asked     []string           // steers of the turn in flight
+	recalled  map[[2]string]bool // by item and state
+	snapshot  string             // digest
+	marking   policy.Marking     // of everything that entered
 	cost      run.Amount
 	cancelled bool
 	ended     bool
@@ -70,7 +76,8 @@ type Tally struct {
 // NewTally returns the tally of a run before its first event.
 func NewTally() *Tally {
 	return &Tally{approvals: map[string]run.ApprovalRequested{}, granted: map[string]bool{}, used: map[string]bool{},
-		held: map[int]bool{}, intents: map[int]int{}, results: map[int]int{}, keys: map[string]int{}, answered: map[string]bool{}}
+		held: map[int]bool{}, intents: map[int]int{}, results: map[int]int{}, keys: map[string]int{}, answered: map[string]bool{},
+		recalled: map[[2]string]bool{}}
 }
 
 // Note counts the next event of the journal and returns the promise that it
@@ -82,6 +89,9 @@ func (t *Tally) Note(step Step) *Broken {
 		default:
 			return broken(AfterEnd, "%s after the end", step.Event.Kind())
 		}
+	}
+	if broken := t.noteEntry(step.Event); broken != nil {
+		return broken
 	}
 	switch event := step.Event.(type) {
 	case run.CallJudged:
@@ -100,6 +110,30 @@ func (t *Tally) Note(step Step) *Broken {
 		t.ended = true
 	default:
 		return t.noteTurn(step.Event)
+	}
+	return nil
+}
+
+// noteEntry counts what enters the run: texts, and what it recalls.
+func (t *Tally) noteEntry(event run.Event) *Broken {
+	for _, text := range event.Texts() {
+		t.marking = t.marking.Join(text.Marking)
+	}
+	for _, item := range run.Recalls(event) {
+		state := [2]string{item.Item, item.Etag}
+		if t.recalled[state] {
+			return broken(RecalledTwice, "item %s is recalled again as it was", item.Item)
+		}
+		t.recalled[state] = true
+		t.marking = t.marking.Join(item.Marking)
+	}
+	switch event := event.(type) {
+	case run.Started:
+		t.snapshot = event.SnapshotDigest
+	case run.TurnStarted:
+		if event.Memory != nil && !event.Memory.Sealed(t.snapshot) {
+			return broken(RecallUnsealed, "what turn %d recalled is not as it was sealed", event.Turn)
+		}
 	}
 	return nil
 }
@@ -188,6 +222,9 @@ func (t *Tally) Check(s *run.State) *Broken {
 		if t.used[a.Approval] && (a.Status == run.ApprovalOpen || a.Status == run.ApprovalGranted) {
 			return broken(ApprovalSpent, "approval %s was used, and could be used again", a.Approval)
 		}
+	}
+	if !t.marking.Within(s.Marking) {
+		return broken(MarkingLost, "the run is marked %s %s, but what entered it %s %s", s.Marking.Labels, s.Marking.Integrity, t.marking.Labels, t.marking.Integrity)
 	}
 	none := run.Amount{}
 	switch b := s.Budget; {

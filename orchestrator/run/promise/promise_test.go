@@ -26,6 +26,10 @@ func steps(events ...run.Event) []promise.Step {
 	return list
 }
 
+func recalled() []run.Recalled {
+	return []run.Recalled{{Item: "m", Etag: "1", Marking: policy.Marking{Integrity: policy.Untrusted}}}
+}
+
 func intent(call int) run.CallIntended {
 	return run.CallIntended{Call: call, Intent: 1, Key: "k", Approval: "a"}
 }
@@ -55,6 +59,8 @@ func TestBrokenPromisesAreNamed(t *testing.T) {
 		"approval expired":    {promise.ApprovalExpired, append(held(), late...)},
 		"approval outdated":   {promise.ApprovalOutdated, append(held(), outdated...)},
 		"steer absorbed":      {promise.SteerAbsorbed, steps(run.TurnStarted{Turn: 1}, run.SteerSettled{Steer: "s", Disposition: run.Absorbed})},
+		"recalled twice":      {promise.RecalledTwice, steps(run.Started{Snapshot: run.Snapshot{Memory: recalled()}}, run.TurnStarted{Turn: 1, Memory: &run.Remembrance{Items: recalled()}})},
+		"recall unsealed":     {promise.RecallUnsealed, steps(run.TurnStarted{Turn: 1, Memory: &run.Remembrance{Items: recalled(), Amendment: "other"}})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tally, last := promise.NewTally(), len(test.journal)-1
@@ -97,6 +103,16 @@ func TestTheStateIsHeldAgainstTheTally(t *testing.T) {
 		})
 	}
 	require.Nil(t, promise.NewTally().Check(&run.State{}))
+}
+
+func TestWhatEntersARunMarksIt(t *testing.T) {
+	secret := run.Text{ID: "t", Marking: policy.Marking{Labels: policy.NewLabels("hr")}}
+	for _, step := range steps(run.Started{Snapshot: run.Snapshot{Memory: recalled()}}, run.TurnAnswered{Text: &secret}) {
+		tally := promise.NewTally()
+		require.Nil(t, tally.Note(step))
+		require.Equal(t, promise.MarkingLost, tally.Check(&run.State{}).Code)
+		require.Nil(t, tally.Check(&run.State{Marking: policy.Marking{Labels: policy.NewLabels("hr"), Integrity: policy.Untrusted}}))
+	}
 }
 
 func TestAUsedApprovalIsNotLeftToBeUsedAgain(t *testing.T) {
