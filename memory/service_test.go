@@ -15,7 +15,7 @@ func TestSQLite(t *testing.T) { suite(t, sqlite) }
 func suite(t *testing.T, where on) {
 	for name, test := range map[string]func(t *testing.T, where on){
 		"remember, recall, forget": walk,
-		"like the oracle":          func(t *testing.T, where on) { likeTheOracle(t, where, 25) },
+		"like the oracle":          func(t *testing.T, where on) { likeTheOracle(t, where, 8) },
 	} {
 		t.Run(name, func(t *testing.T) { test(t, where) })
 	}

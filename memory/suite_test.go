@@ -42,6 +42,9 @@ var freshFile = journaltest.Files(func(path string) error {
 	return s.Close()
 })
 
+// static reads its table once for all tests.
+var static = embed.NewStatic()
+
 // on is where a suite keeps its memory.
 type on func(t *testing.T) journal.Config
 
@@ -54,7 +57,7 @@ func build(t *testing.T, where on, tune ...func(*house)) *house {
 	t.Helper()
 	h := &house{config: where(t), clock: &atomic.Int64{}, ids: &atomic.Int64{}, index: func() index.Indexes { return flat.New() }}
 	h.clock.Store(1_800_000_000_000)
-	h.tuning = memory.Config{Embedders: []embed.Embedder{embed.NewStatic()}, Rules: rules}
+	h.tuning = memory.Config{Embedders: []embed.Embedder{static}, Rules: rules}
 	for _, one := range tune {
 		one(h)
 	}
