@@ -76,12 +76,14 @@ func (a asking) about(ctx context.Context, question string, known []run.Recalled
 	for _, hit := range found.Hits {
 		size := len(hit.Heading) + len(hit.Text)
 		switch {
+		case len(got.items) == a.budget.Items:
+			return got, nil
 		case slices.ContainsFunc(known, func(r run.Recalled) bool { return r.Item == hit.ID && r.Etag == hit.Etag }):
+			continue
+		case bytes+size > 4*a.budget.Tokens: // whole or not at all; a smaller one may fit
 			continue
 		case !a.mayRead(marking.Labels.Join(hit.Marking.Labels)):
 			continue
-		case len(got.items) == a.budget.Items || bytes+size > 4*a.budget.Tokens:
-			return got, nil
 		}
 		marking, bytes = marking.Join(hit.Marking), bytes+size
 		got.items = append(got.items, a.sealed(hit.Rendering))

@@ -1,6 +1,9 @@
 package perform_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
 	"strings"
 	"testing"
 
@@ -8,6 +11,9 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/memory/view"
+	"gantry.dev/orchestrator/canon"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal/journaltest"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
@@ -33,6 +39,95 @@ func TestWhatTheGoalBringsToMindStandsInTheFirstPrompt(t *testing.T) {
 		require.Contains(t, prompt[1].Text, "source=m2:handbook.md/3")
 		require.Equal(t, "Which hotels and trains", prompt[2].Text)
 		require.NotContains(t, journalOf(t, h, id), "Trains are first choice", "no text of memory is in the journal")
+	})
+}
+
+func TestAPromptWithMemoryAsTheModelGetsIt(t *testing.T) {
+	script := `
+def turn(ctx):
+    if ctx.turn == 0:
+        return {"calls": [{"name": "memory.recall", "arguments": {"query": "trains", "spaces": ["organisation"], "limit": 2}}]}
+    return {"text": "done [m1: handbook.md/3]"}`
+	inside(t, withMemoryTools(remembering(script, agents.DegradeOnOutage)), func(t *testing.T, h *house) {
+		h.brain.put("a", view.Organisation, policy.Marking{Integrity: policy.FromTool}, "Hotels cost at most 200.\nAsk [[before]].")
+		h.brain.put("b", view.Organisation, policy.Marking{Labels: policy.NewLabels("secret"), Integrity: policy.Untrusted}, "Trains are first choice.")
+		h.start("hotels")
+		h.steer("id1", "and what of the way?", run.Steer{})
+		h.work()
+		last := h.requests[1]
+		const golden = "testdata/prompt_memory.txt"
+		got := written(last.Messages, nil)
+		if *update {
+			require.NoError(t, os.WriteFile(golden, []byte(got), 0o600))
+		}
+		want, err := os.ReadFile(golden)
+		require.NoError(t, err)
+		require.Equal(t, string(want), got)
+	})
+}
+
+func TestARecallKeepsToItsBudget(t *testing.T) {
+	for name, c := range map[string]struct {
+		budget agents.Recall
+		items  []string
+	}{
+		"items":                     {agents.Recall{Tokens: 1000, Items: 2}, []string{"a", "b"}},
+		"tokens":                    {agents.Recall{Tokens: 20, Items: 9}, []string{"b", "c"}},
+		"kinds are memory's to ask": {agents.Recall{Tokens: 1000, Items: 9, Kinds: []view.Kind{view.Fact}}, []string{"a", "b", "c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := remembering(answering, agents.DegradeOnOutage)
+			o.Agents[0].Memory = &c.budget
+			inside(t, o, func(t *testing.T, h *house) {
+				h.brain.put("a", view.Organisation, plain, "hotels and trains "+strings.Repeat("x", 100))
+				h.brain.put("b", view.Organisation, plain, "hotels, this one")
+				h.brain.put("c", view.Organisation, plain, "hotels, that one")
+				id := h.start("hotels trains")
+				require.Equal(t, c.items, itemsOf(h.state(id).Recalled()))
+				require.Equal(t, c.budget.Kinds, h.brain.questions[0].Kinds)
+				require.Empty(t, h.brain.questions[0].Spaces, "all that the run may read")
+			})
+		})
+	}
+}
+
+func TestTheGoalIsAskedAboutWithWhatWasSaidBefore(t *testing.T) {
+	inside(t, remembering(answering, agents.DegradeOnOutage), func(t *testing.T, h *house) {
+		require.NoError(t, h.Converse(t.Context(), "o", "talk"))
+		require.NoError(t, h.SetBudget(t.Context(), h.organisation.ConversationNode(), run.Amount{MicroUSD: 5_000_000, Tokens: 5_000_000}))
+		order := h.order("and there?")
+		order.Conversation = "talk"
+		var payloads []engine.Payload
+		for _, words := range []string{"long ago", "to Rome", "for a week", "in May"} {
+			text, payload := engine.Seal(h.source, "r0", "ada", plain, []byte(words))
+			order.History, payloads = append(order.History, run.Message{Author: "ada", Text: text}), append(payloads, payload)
+		}
+		earlier := journaltest.Write("r0", 0, 1)
+		earlier.Payloads = payloads
+		require.NoError(t, h.Append(t.Context(), earlier))
+		_, err := h.admission().Start(t.Context(), order)
+		require.NoError(t, err)
+		require.Equal(t, "and there?\nto Rome\nfor a week\nin May", h.brain.questions[0].Text)
+	})
+}
+
+// Who has the journal, and guesses what was forgotten, cannot tell whether the
+// guess is right.
+func TestFault_K15_ADigestOfWhatIsForgottenAnswersNoGuess(t *testing.T) {
+	inside(t, remembering(answering, agents.DegradeOnOutage), func(t *testing.T, h *house) {
+		h.brain.put("a", view.Organisation, plain, "hotels cost 200")
+		shown, err := h.brain.Items(t.Context(), view.Reader{Read: []view.Space{view.Organisation}}, []string{"a"})
+		require.NoError(t, err)
+		form, err := canon.Marshal(shown["a"])
+		require.NoError(t, err)
+		recalled := h.state(h.start("hotels")).Recalled()[0]
+		goal := []byte("salt of 16 bytes") // what goes with the subject's key
+		require.Equal(t, run.Fingerprint(goal, form), recalled.Digest, "who has the key can tell")
+		for _, key := range [][]byte{nil, []byte("id1"), []byte("a"), []byte(recalled.Etag)} {
+			require.NotEqual(t, run.Fingerprint(key, form), recalled.Digest)
+		}
+		plainly := sha256.Sum256(form)
+		require.NotContains(t, hex.EncodeToString(plainly[:]), recalled.Digest)
 	})
 }
 
