@@ -196,9 +196,13 @@ type remembers struct {
 }
 
 // memoryCommand returns the command of a caller about the items of these ids,
-// in these spaces, and what memory calls the items.
-func (r root) memoryCommand(ctx context.Context, id *string, ids []string, spaces ...string) (remembers, []string, error) {
+// in these spaces, and what memory calls the items. What is wrong with the
+// rest of an input is said before anything is said of an id.
+func (r root) memoryCommand(ctx context.Context, id *string, check error, ids []string, spaces ...string) (remembers, []string, error) {
 	c, err := r.command(ctx, id)
+	if err == nil {
+		err = check
+	}
 	if err != nil {
 		return remembers{}, nil, err
 	}
@@ -215,12 +219,16 @@ func (r root) memoryCommand(ctx context.Context, id *string, ids []string, space
 
 // drafted is a command with a draft. About are the ids of the items it concerns.
 func (r root) drafted(ctx context.Context, id *string, about []string, in *generated.MemoryDraft) (m remembers, draft memory.Draft, items []string, err error) {
-	m, all, err := r.memoryCommand(ctx, id, slices.Concat(about, in.DerivedFrom), optional(in.Space)...)
+	draft, check := remembered.Draft(in)
+	m, all, err := r.memoryCommand(ctx, id, check, slices.Concat(about, in.DerivedFrom), optional(in.Space)...)
 	if err != nil {
 		return m, draft, nil, err
 	}
-	draft, err = remembered.Draft(in, view.SpaceOf(view.SpacePerson, m.caller.Principal.ID), all[len(about):], m.key)
-	return m, draft, all[:len(about)], err
+	if draft.Space == "" {
+		draft.Space = view.SpaceOf(view.SpacePerson, m.caller.Principal.ID)
+	}
+	draft.Key, draft.DerivedFrom = m.key, all[len(about):]
+	return m, draft, all[:len(about)], nil
 }
 
 // optional is a list of the one value, or of none.
@@ -253,10 +261,10 @@ func (r mutations) Supersede(ctx context.Context, in generated.SupersedeInput) (
 
 // Consolidate keeps one text in place of several.
 func (r mutations) Consolidate(ctx context.Context, in generated.ConsolidateInput) (*generated.MemoryPayload, error) {
-	m, draft, items, err := r.drafted(ctx, in.CommandID, in.Sources, in.Draft)
-	if err == nil && len(items) < 2 {
-		err = &inputError{"INVALID", "sources", "Name at least two items."}
+	if len(in.Sources) < 2 {
+		return remembers{}.payload(memory.Remembered{}, &inputError{"INVALID", "sources", "Name at least two items."}, in.ClientMutationID)
 	}
+	m, draft, items, err := r.drafted(ctx, in.CommandID, in.Sources, in.Draft)
 	var done memory.Remembered
 	if err == nil {
 		done, err = m.brain.Consolidate(ctx, m.reader, items, draft)
@@ -266,10 +274,7 @@ func (r mutations) Consolidate(ctx context.Context, in generated.ConsolidateInpu
 
 // Promote lets an item be trusted.
 func (r mutations) Promote(ctx context.Context, in generated.PromoteInput) (*generated.MemoryPayload, error) {
-	m, items, err := r.memoryCommand(ctx, in.CommandID, []string{in.ID})
-	if err == nil {
-		err = remembered.Reason(in.Reason)
-	}
+	m, items, err := r.memoryCommand(ctx, in.CommandID, remembered.Reason(in.Reason), []string{in.ID})
 	var done memory.Remembered
 	if err == nil {
 		done.Item, err = m.brain.Promote(ctx, m.reader, items[0], in.Reason)
@@ -279,16 +284,11 @@ func (r mutations) Promote(ctx context.Context, in generated.PromoteInput) (*gen
 
 // Declassify takes labels from an item.
 func (r mutations) Declassify(ctx context.Context, in generated.DeclassifyInput) (*generated.MemoryPayload, error) {
-	m, items, err := r.memoryCommand(ctx, in.CommandID, []string{in.ID})
-	if err == nil {
-		err = remembered.Reason(in.Reason)
-	}
+	labels, check := remembered.LabelSet(in.Labels, in.Reason)
+	m, items, err := r.memoryCommand(ctx, in.CommandID, check, []string{in.ID})
 	var done memory.Remembered
 	if err == nil {
-		labels, fault := remembered.LabelSet(in.Labels)
-		if err = fault; err == nil {
-			done.Item, err = m.brain.Declassify(ctx, m.reader, items[0], labels, in.Reason)
-		}
+		done.Item, err = m.brain.Declassify(ctx, m.reader, items[0], labels, in.Reason)
 	}
 	return m.payload(done, err, in.ClientMutationID)
 }
@@ -311,16 +311,15 @@ func (m remembers) payload(done memory.Remembered, err error, client *string) (*
 
 // RememberDocument remembers a document.
 func (r mutations) RememberDocument(ctx context.Context, in generated.RememberDocumentInput) (*generated.DocumentPayload, error) {
-	m, _, err := r.memoryCommand(ctx, in.CommandID, nil, optional(in.Space)...)
+	document, check := remembered.DocumentOf(in)
+	m, _, err := r.memoryCommand(ctx, in.CommandID, check, nil, optional(in.Space)...)
 	if err == nil && r.config.Documents == nil {
 		err = errMemory
 	}
 	var done DocumentOutcome
 	if err == nil {
-		document, fault := remembered.DocumentOf(in, m.key)
-		if err = fault; err == nil {
-			done, err = r.config.Documents.Document(ctx, m.reader, document)
-		}
+		document.Key = m.key
+		done, err = r.config.Documents.Document(ctx, m.reader, document)
 	}
 	refusals, err := userErrors(err)
 	if err != nil {
@@ -341,13 +340,12 @@ func (r mutations) RememberDocument(ctx context.Context, in generated.RememberDo
 
 // Forget erases items.
 func (r mutations) Forget(ctx context.Context, in generated.ForgetInput) (*generated.ForgetPayload, error) {
-	m, items, err := r.memoryCommand(ctx, in.CommandID, in.Items, optional(in.Space)...)
+	selector, check := remembered.Selector(in)
+	m, items, err := r.memoryCommand(ctx, in.CommandID, check, in.Items, optional(in.Space)...)
 	var done memory.Receipt
 	if err == nil {
-		selector, fault := remembered.Selector(in, items, m.key)
-		if err = fault; err == nil {
-			done, err = m.brain.Forget(ctx, m.reader, selector)
-		}
+		selector.Items, selector.Key = items, m.key
+		done, err = m.brain.Forget(ctx, m.reader, selector)
 	}
 	refusals, err := userErrors(err)
 	if err != nil {

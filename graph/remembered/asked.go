@@ -49,12 +49,12 @@ func Filter(in *generated.MemoryFilter) (memory.Filter, error) {
 	return out, c.fault
 }
 
-// Draft reads what is to be remembered; own is the space where none is named,
-// and derived are the ids of DerivedFrom as memory has them.
-func Draft(in *generated.MemoryDraft, own view.Space, derived []string, key string) (memory.Draft, error) {
+// Draft reads what is to be remembered, without its key, the ids that it is made
+// of, and a space where none is named.
+func Draft(in *generated.MemoryDraft) (memory.Draft, error) {
 	c := &check{}
 	c.text("text", in.Text, memory.MaxText)
-	out := memory.Draft{Space: own, Kind: view.Kind(in.Kind), Text: in.Text, Key: key, DerivedFrom: derived, Subject: c.name("subject", in.Subject),
+	out := memory.Draft{Kind: view.Kind(in.Kind), Text: in.Text, Subject: c.name("subject", in.Subject),
 		Labels: c.labels("labels", in.Labels), Marks: c.marks(in.Marks), Integrity: c.integrity(in.Integrity),
 		ValidFromMs: milliseconds(in.ValidFrom), ValidToMs: milliseconds(in.ValidTo), ExpiresMs: milliseconds(in.ExpiresAt), Source: c.source(in.Source)}
 	if in.Space != nil {
@@ -75,16 +75,17 @@ func Reason(reason string) error {
 	return c.fault
 }
 
-// LabelSet reads labels, at least one.
-func LabelSet(labels []string) (policy.Labels, error) {
+// LabelSet reads labels, at least one, and checks why they are to be taken away.
+func LabelSet(labels []string, reason string) (policy.Labels, error) {
 	c := &check{}
+	c.text("reason", reason, maxReason)
 	c.that(len(labels) > 0, "labels", "Name at least one label.")
 	out := c.labels("labels", labels)
 	return out, c.fault
 }
 
-// Selector reads what is to be forgotten; items are the ids as memory has them.
-func Selector(in generated.ForgetInput, items []string, key string) (memory.Selector, error) {
+// Selector reads what is to be forgotten, without its key and the ids of items.
+func Selector(in generated.ForgetInput) (memory.Selector, error) {
 	c := &check{}
 	given := 0
 	for _, set := range []bool{in.Items != nil, in.Ref != nil, in.Subject != nil, in.Space != nil} {
@@ -94,7 +95,7 @@ func Selector(in generated.ForgetInput, items []string, key string) (memory.Sele
 	}
 	c.that(given == 1, "input", "Give exactly one of items, ref, subject and space.")
 	c.that(in.Items == nil || len(in.Items) > 0, "items", "Name at least one item.")
-	out := memory.Selector{Items: items, Key: key}
+	out := memory.Selector{}
 	for _, named := range []struct {
 		field string
 		value *string
@@ -124,13 +125,13 @@ type Document struct {
 	Key       string // makes a repeat the same command
 }
 
-// DocumentOf reads a document.
-func DocumentOf(in generated.RememberDocumentInput, key string) (Document, error) {
+// DocumentOf reads a document, without its key.
+func DocumentOf(in generated.RememberDocumentInput) (Document, error) {
 	c := &check{}
 	c.text("name", in.Name, memory.MaxRef)
 	c.that((in.Text == nil) != (in.Content == nil), "input", "Give either text or content.")
 	out := Document{Name: in.Name, Kind: view.Kind(in.Kind), Subject: c.name("subject", in.Subject), Labels: c.labels("labels", in.Labels),
-		Integrity: c.integrity(in.Integrity), ExpiresMs: milliseconds(in.ExpiresAt), Key: key}
+		Integrity: c.integrity(in.Integrity), ExpiresMs: milliseconds(in.ExpiresAt)}
 	if in.Space != nil {
 		out.Space = c.space("space", *in.Space)
 	}

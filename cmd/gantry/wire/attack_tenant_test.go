@@ -314,17 +314,49 @@ func (h *house) begun(organisation, agent string) things {
 		ids: map[string]string{"run": asked.Run.ID, "conversation": conversation, "decideapproval": approval.ID,
 			"answerquestion": tokenOf(h.t, "question", organisation, inner(h.t, second.Run.ID), question.Question), "agent": tokenOf(h.t, "agent", organisation, agent)}}
 	out.ids["node"], out.ids["ids"], out.ids["audit"] = out.ids["run"], out.ids["run"], out.ids["run"]
+	amara.remembered(out, conversation)
 	var lists struct {
 		Runs         struct{ Edges []struct{ Cursor string } }
+		MemoryItems  struct{ Edges []struct{ Cursor string } }
 		Conversation struct {
 			Entries struct{ Edges []struct{ Cursor string } }
 			Runs    struct{ Edges []struct{ Cursor string } }
 		}
 	}
-	amara.ask(`query($id:ID!){runs(first:1){edges{cursor}} conversation(id:$id){entries(first:1){edges{cursor}} runs{edges{cursor}}}}`, map[string]any{"id": conversation}, &lists)
+	amara.ask(`query($id:ID!){runs(first:1){edges{cursor}} memoryItems(first:1){edges{cursor}} conversation(id:$id){entries(first:1){edges{cursor}} runs{edges{cursor}}}}`, map[string]any{"id": conversation}, &lists)
 	out.cursors = map[string]string{"run": amara.until(asked.Run.ID, "approval_requested").Cursor, "runs": lists.Runs.Edges[0].Cursor,
-		"entry": lists.Conversation.Entries.Edges[0].Cursor, "runs of a conversation": lists.Conversation.Runs.Edges[0].Cursor}
+		"entry": lists.Conversation.Entries.Edges[0].Cursor, "runs of a conversation": lists.Conversation.Runs.Edges[0].Cursor,
+		"memory": lists.MemoryItems.Edges[0].Cursor}
 	return out
+}
+
+// remembered lets a person remember what the names of an organisation's things
+// name, and forget something.
+func (p *person) remembered(in things, conversation string) {
+	draft := map[string]any{"text": "The colour is green, our handbook says.", "subject": in.names["about"],
+		"source": map[string]any{"kind": "DOCUMENT", "ref": in.names["source"]}}
+	own := p.remember(draft)
+	draft["space"] = "conversation:" + inner(p.t, conversation)
+	in.ids["memory of a conversation"] = p.remember(draft)
+	for _, name := range []string{"memory", "id", "items", "sources"} {
+		in.ids[name] = own
+	}
+	gone := p.remember(map[string]any{"text": "Soon forgotten."})
+	var forgotten struct {
+		Done struct{ Receipt struct{ ID string } }
+	}
+	p.ask(`mutation($input:ForgetInput!){done:forget(input:$input){receipt{id}}}`, map[string]any{"input": map[string]any{"items": []string{gone}}}, &forgotten)
+	in.ids["receipt"] = forgotten.Done.Receipt.ID
+}
+
+// remember keeps a draft and returns its id.
+func (p *person) remember(draft map[string]any) string {
+	var got struct {
+		Done struct{ Item struct{ ID string } }
+	}
+	p.ask(`mutation($input:RememberInput!){done:remember(input:$input){item{id} userErrors{code message}}}`, map[string]any{"input": map[string]any{"draft": draft}}, &got)
+	require.NotEmpty(p.t, got.Done.Item.ID)
+	return got.Done.Item.ID
 }
 
 func inner(t *testing.T, id string) string { return uuids.FindString(bare(t, id)) }
@@ -338,7 +370,7 @@ func tokenOf(t *testing.T, parts ...string) string {
 
 // told is what an organisation's journal holds, by the versions of its runs.
 func (h *house) told(organisation string) string {
-	return string(h.of(organisation, asker).post(`{runs(first:100){edges{node{id version status}}} conversations(first:100){edges{node{id entries(first:100){edges{node{number}}}}}} kills{name} agents{name stage revision} budgets{node limit{money}}}`, nil))
+	return string(h.of(organisation, asker).post(`{runs(first:100){edges{node{id version status}}} conversations(first:100){edges{node{id entries(first:100){edges{node{number}}}}}} kills{name} agents{name stage revision} budgets{node limit{money}} memoryItems(first:100){edges{node{id etag}}}}`, nil))
 }
 
 // twin is the same organisation under another name, with names of its own for
@@ -347,7 +379,7 @@ func twin(t *testing.T, o agents.Organisation, name string) agents.Organisation 
 	t.Helper()
 	raw, err := json.Marshal(o)
 	require.NoError(t, err)
-	text := strings.NewReplacer(`"policy-librarian"`, `"agent-`+name+`"`, `"pieter.vanacker"`, `"piet.`+name+`"`, `"procurement"`, `"`+name+`"`).Replace(string(raw))
+	text := strings.NewReplacer(`"policy-librarian"`, `"agent-`+name+`"`, `"pieter.vanacker"`, `"piet.`+name+`"`, `"procurement"`, `"`+name+`"`, `"sales-pipeline"`, `"label-of-`+name+`"`).Replace(string(raw))
 	var out agents.Organisation
 	require.NoError(t, json.Unmarshal([]byte(text), &out))
 	return renamed(t, out, name)
@@ -371,6 +403,7 @@ func TestFault_J10_IDsOfAnotherOrganisationAreAbsentEverywhere(t *testing.T) {
 	require.Equal(t, before, h.told("northwind")+h.told("southwind"), "nothing was done, here or there")
 	for _, p := range people {
 		everything := string(p.post(`{agents{id name} conversations{edges{cursor node{id}}} runs(first:100){edges{cursor node{id subject{principal} contact{principal} actingChain{principal}}}}
+			memorySpaces{name} memoryItems(first:100){edges{cursor node{id subject source{ref}}}} recall(query:"What colour does the handbook say?",first:100){hits{citation item{id subject source{ref}}}}
 			inbox{id run{id} approval{id}} kills{name} budgets{node} usage(groupBy:SUBJECT,from:"2020-01-01T00:00:00Z",to:"2100-01-01T00:00:00Z"){key}}`, nil))
 		for _, secret := range theirs.secrets(t) {
 			require.NotContains(t, everything, secret)
@@ -392,16 +425,17 @@ func TestFault_J10_WhatOneMayNotKnowOfIsAbsentEverywhere(t *testing.T) {
 	t.Parallel()
 	h := openHouse(t, plan{})
 	theirs := h.begun(h.organisation.Name, reconciler)
-	theirs.names = map[string]string{"agent": reconciler, "space": "person:" + asker, "about": "colour of " + asker, "source": "handbook-of-" + asker, "label": "label-of-" + asker}
+	theirs.names = map[string]string{"agent": reconciler, "space": "person:" + asker, "about": theirs.names["about"], "source": theirs.names["source"]}
 	liam := h.as(outsider)
 	asked := liam.mutate("sendMessage", map[string]any{"conversation": liam.talk("Mine"), "text": "How many days of parental leave do we give?", "agent": "policy-librarian"})
 	require.Empty(t, asked.UserErrors)
 	liam.ended(asked.Run.ID)
-	own := things{ids: map[string]string{"run": asked.Run.ID, "conversation": asked.Conversation.ID, "node": asked.Run.ID, "ids": asked.Run.ID, "audit": asked.Run.ID}}
+	own := things{ids: map[string]string{"run": asked.Run.ID, "conversation": asked.Conversation.ID, "node": asked.Run.ID, "ids": asked.Run.ID, "audit": asked.Run.ID}, names: map[string]string{"about": "colour of " + outsider, "source": "handbook-of-" + outsider}}
+	liam.remembered(own, asked.Conversation.ID)
 	before := h.told(h.organisation.Name)
 	m := newMatrix(t)
 	m.leaves = slices.DeleteFunc(m.leaves, func(l leaf) bool {
-		return l.kind == "principal" || l.kind == "node" // whom there is, and which departments, everybody there knows
+		return l.kind == "principal" || l.kind == "node" || l.kind == "label" // whom there is, which departments and which labels, everybody there knows
 	})
 	probes, differences := m.compare([]*person{liam}, own, theirs, h.organisation.Name)
 	require.Empty(t, differences)
