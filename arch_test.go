@@ -71,7 +71,7 @@ var layers = map[string][]string{
 	"cmd/gantry/cli/brain":             {"cmd/gantry/client"},
 	"cmd/gantry/client":                {},
 	"cmd/gantry/wire":                  anything,
-	"cmd/gantry/service":               {"agents", "agents/perform", "graph", "memory", "memory/view", "orchestrator/bus", "orchestrator/canon", "orchestrator/engine", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
+	"cmd/gantry/service":               {"agents", "agents/perform", "graph", "graph/remembered", "memory", "memory/document", "memory/view", "orchestrator/bus", "orchestrator/canon", "orchestrator/engine", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/ledger":                {},
 }
 
@@ -83,7 +83,7 @@ var homes = map[string][]string{
 	"github.com/ThreeDotsLabs/watermill":    {"orchestrator/bus"},
 	"github.com/99designs/gqlgen":           {"graph", "graph/generated", "graph/scalar"},
 	"github.com/cedar-policy/cedar-go":      {"orchestrator/policy"},
-	"github.com/openai/openai-go":           {"agents/model"},
+	"github.com/openai/openai-go":           {"agents/model", "memory/embed"},
 	"go.starlark.net":                       {"agents/model"},
 	"github.com/kljensen/snowball":          {"memory/embed/wordnet", "memory/rank"},
 	"github.com/santhosh-tekuri/jsonschema": {"agents/tool"},

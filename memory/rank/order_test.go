@@ -1,28 +1,226 @@
 package rank_test
 
 import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"gantry.dev/memory/rank"
+	"gantry.dev/memory/view"
 )
+
+var key = []byte("an organisation's key")
+
+func candidate(item, ref string, position int, text string) rank.Candidate {
+	return rank.Candidate{Item: item, Ref: ref, Position: position, Terms: rank.DocumentTerms(key, text)}
+}
+
+func items(ranked []rank.Ranked) []string {
+	ids := make([]string, len(ranked))
+	for i, r := range ranked {
+		ids[i] = r.Item
+	}
+	return ids
+}
 
 // The neighbour of the best answer comes before what has nothing to do with it.
 func TestRankLetsNeighboursCount(t *testing.T) {
-	key := []byte("k")
-	candidate := func(item, ref string, position int, text string) rank.Candidate {
-		return rank.Candidate{Item: item, Ref: ref, Position: position, Terms: rank.DocumentTerms(key, text)}
-	}
 	candidates := []rank.Candidate{
-		candidate("a", "other", 1, "nothing of it"),
+		candidate("a", "other", 2, "nothing of it"),
 		candidate("b", "one", 1, "where did you go hiking"),
 		candidate("c", "one", 2, "up on the ridge, with Ben"),
-		candidate("d", "two", 3, "no word"),
+		candidate("d", "one", 3, "good to know"),
+		candidate("e", "one", 4, "bye"),
+		candidate("f", "", 2, "without a source"),
 	}
-	question := rank.Question{Terms: rank.QueryTerms(key, "hiking", rank.Statistics{Documents: 4})}
+	question := rank.Question{Terms: rank.QueryTerms(key, "hiking", rank.Statistics{Documents: 6})}
 	ranked := rank.Rank(question, candidates, rank.DefaultPlan())
-	require.Equal(t, "b", ranked[0].Item)
-	require.Equal(t, "c", ranked[1].Item)
-	require.Equal(t, []string{"a", "d"}, []string{ranked[2].Item, ranked[3].Item}, "by item where they score alike")
+	require.Equal(t, []string{"b", "c", "d", "a", "e", "f"}, items(ranked), "by item where they score alike")
+	require.InDelta(t, ranked[0].Score/2, ranked[1].Score, 1e-9)
+	require.InDelta(t, ranked[0].Score/4, ranked[2].Score, 1e-9)
+	require.Zero(t, ranked[3].Score)
+}
+
+func TestRankPriors(t *testing.T) {
+	const day = 24 * 60 * 60 * 1000
+	plan := rank.DefaultPlan()
+	first := func(text string, a, b rank.Candidate) string {
+		a.Item, b.Item = "z", "a" // so that by item b would be first
+		question := rank.Question{Terms: rank.QueryTerms(key, text, rank.Statistics{Documents: 2}), NowMs: 1000 * day}
+		question.Spans = rank.Spans(text, question.NowMs)
+		return rank.Rank(question, []rank.Candidate{a, b}, plan)[0].Item
+	}
+	boat, episode := candidate("", "", 0, "a boat"), candidate("", "", 0, "a boat")
+	boat.Kind, episode.Kind = view.Fact, view.Episode
+	require.Equal(t, "z", first("boat", boat, episode), "what was distilled")
+	newer := episode
+	newer.RecordedMs = 999 * day
+	require.Equal(t, "z", first("boat", newer, episode), "what is newer")
+	dated := episode
+	dated.ValidFromMs = 3 * day
+	require.Equal(t, "z", first("boat in January 1970", dated, newer), "what is of the time that the question names")
+	require.Equal(t, "a", first("boat", dated, newer))
+	ahead := episode
+	ahead.RecordedMs = 5000 * day
+	require.Equal(t, "a", first("boat", ahead, newerBy(newer, day)), "a clock that went ahead makes nothing newer than now")
+}
+
+func newerBy(c rank.Candidate, ms int64) rank.Candidate {
+	c.RecordedMs += ms
+	return c
+}
+
+// Both kinds of likeness count, and what everything has in common with the
+// question does not.
+func TestRankScoresOverTheBackground(t *testing.T) {
+	plan := rank.Plan{Dense: 0.5, Lexical: 0.5, Depth: 2}
+	vector := func(item string, x float32) rank.Candidate { return rank.Candidate{Item: item, Vector: []float32{x}} }
+	ranked := rank.Rank(rank.Question{Vector: []float32{1}}, []rank.Candidate{vector("a", 0.7), vector("b", 0.9), vector("c", 0.8)}, plan)
+	require.Equal(t, []rank.Ranked{{Item: "b", Score: 0.5}, {Item: "a"}, {Item: "c"}}, ranked)
+	ranked = rank.Rank(rank.Question{Vector: []float32{1}}, []rank.Candidate{vector("a", 0.45)}, plan)
+	require.Equal(t, []rank.Ranked{{Item: "a", Score: 0.5}}, ranked, "one alone has no background")
+	ranked = rank.Rank(rank.Question{Vector: []float32{1, 0}}, []rank.Candidate{vector("a", 0.45)}, plan)
+	require.Equal(t, []rank.Ranked{{Item: "a"}}, ranked, "a vector of another model is like nothing")
+	require.Empty(t, rank.Rank(rank.Question{}, nil, plan))
+}
+
+// world draws candidates and a question on them. Scores are often alike, places
+// often shared.
+func world(t *rapid.T) (rank.Question, []rank.Candidate) {
+	words := []string{"boat", "paint", "harbour", "rain", "invoice"}
+	count := rapid.IntRange(0, 30).Draw(t, "count")
+	candidates := make([]rank.Candidate, count)
+	for i := range candidates {
+		text := ""
+		for range rapid.IntRange(0, 3).Draw(t, "words") {
+			text += rapid.SampledFrom(words).Draw(t, "word") + " "
+		}
+		candidates[i] = candidate(fmt.Sprintf("item-%02d", i), rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "ref"), rapid.IntRange(0, 8).Draw(t, "position"), text)
+		candidates[i].Vector = []float32{float32(rapid.IntRange(-2, 4).Draw(t, "x")) / 4, 0.5}
+		candidates[i].RecordedMs = int64(rapid.IntRange(0, 3).Draw(t, "recorded"))
+	}
+	question := rank.Question{Vector: []float32{0.8, 0.6}, NowMs: 3}
+	question.Terms = rank.QueryTerms(key, "paint the boat", rank.Statistics{Documents: int64(count)})
+	return question, candidates
+}
+
+func plans(t *rapid.T) rank.Plan {
+	plan := rank.DefaultPlan()
+	plan.Depth, plan.Reach = rapid.IntRange(1, 12).Draw(t, "depth"), rapid.IntRange(0, 3).Draw(t, "reach")
+	return plan
+}
+
+// The order is total, has each item once, and does not depend on the order of
+// the candidates.
+func TestRankIsATotalOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		question, candidates := world(t)
+		plan := plans(t)
+		ranked := rank.Rank(question, candidates, plan)
+		require.Len(t, ranked, len(candidates))
+		require.True(t, slices.IsSortedFunc(ranked, func(a, b rank.Ranked) int {
+			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Item, b.Item))
+		}))
+		require.Equal(t, ranked, rank.Rank(question, rapid.Permutation(candidates).Draw(t, "permuted"), plan))
+		if len(candidates) > 0 {
+			twice := append(slices.Clone(candidates), candidates[0])
+			require.Len(t, rank.Rank(question, twice, plan), len(candidates), "an item that is a candidate twice has one place")
+		}
+	})
+}
+
+// A neighbour adds to what stands beside it, and takes nothing away; what is no
+// candidate adds nothing, because it is nowhere.
+func TestRankTakesNeighboursFromTheCandidatesAlone(t *testing.T) {
+	question := rank.Question{Terms: rank.QueryTerms(key, "boat", rank.Statistics{Documents: 3})}
+	best := candidate("best", "x", 9, "the boat, the boat")
+	middle, beside := candidate("middle", "s", 2, "rain"), candidate("beside", "s", 1, "boat")
+	with := rank.Rank(question, []rank.Candidate{best, middle, beside}, rank.DefaultPlan())
+	without := rank.Rank(question, []rank.Candidate{best, middle}, rank.DefaultPlan())
+	score := func(ranked []rank.Ranked) float64 {
+		return ranked[slices.IndexFunc(ranked, func(r rank.Ranked) bool { return r.Item == "middle" })].Score
+	}
+	require.Positive(t, score(with))
+	require.Zero(t, score(without))
+}
+
+// Ranking the best of each part with the places beside them gives the order of
+// ranking everything, wherever anything scores at all.
+func TestRankOfTheBestIsTheRankOfAll(t *testing.T) {
+	differ := 0
+	for seed := range uint64(1000) {
+		chance := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // the same worlds each time
+		question, all := crowd(chance)
+		plan := rank.DefaultPlan()
+		plan.Depth = 2 + chance.IntN(40)
+		plan.Reach = chance.IntN(4)
+		found := bestOf(question, all, plan.Depth+chance.IntN(10))
+		candidates := slices.Clone(found)
+		for _, c := range all {
+			if _, beside := slices.BinarySearchFunc(rank.Beside(found, plan), rank.Place{Ref: c.Ref, Position: c.Position}, func(a, b rank.Place) int {
+				return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Position, b.Position))
+			}); beside && !slices.ContainsFunc(found, func(f rank.Candidate) bool { return f.Item == c.Item }) {
+				candidates = append(candidates, c)
+			}
+		}
+		whole := scoring(rank.Rank(question, all, plan))
+		require.NotEmpty(t, whole)
+		require.Equal(t, whole, scoring(rank.Rank(question, candidates, plan)), "seed %d", seed)
+		if len(candidates) < len(all) {
+			differ++
+		}
+	}
+	require.Greater(t, differ, 500, "worlds in which not everything is a candidate")
+}
+
+func scoring(ranked []rank.Ranked) []rank.Ranked {
+	return slices.DeleteFunc(ranked, func(r rank.Ranked) bool { return r.Score == 0 })
+}
+
+func crowd(chance *rand.Rand) (rank.Question, []rank.Candidate) {
+	words := []string{"boat", "paint", "harbour", "rain", "invoice", "rope", "engine", "licence"}
+	all := make([]rank.Candidate, 50+chance.IntN(200))
+	holding := map[uint32]int64{}
+	for i := range all {
+		text := ""
+		for range 1 + chance.IntN(6) {
+			text += words[chance.IntN(len(words))] + " "
+		}
+		c := candidate(fmt.Sprintf("%04d", i), fmt.Sprintf("s%d", chance.IntN(6)), chance.IntN(40), text)
+		for _, term := range c.Terms {
+			holding[term.Hash]++
+		}
+		for range 8 {
+			c.Vector = append(c.Vector, float32(chance.NormFloat64()))
+		}
+		c.RecordedMs = int64(chance.IntN(1000))
+		all[i] = c
+	}
+	question := rank.Question{NowMs: 1000, Vector: all[0].Vector}
+	question.Terms = rank.QueryTerms(key, "paint the engine", rank.Statistics{Documents: int64(len(all)), Holding: holding})
+	return question, all
+}
+
+// bestOf is what an index answers: the best of each part, those alike by item.
+func bestOf(question rank.Question, all []rank.Candidate, limit int) (best []rank.Candidate) {
+	for _, score := range []func(rank.Candidate) float64{
+		func(c rank.Candidate) float64 { return rank.Dot(question.Vector, c.Vector) },
+		func(c rank.Candidate) float64 { return question.Terms.Dot(c.Terms) },
+	} {
+		leg := slices.Clone(all)
+		slices.SortFunc(leg, func(a, b rank.Candidate) int {
+			return cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(a.Item, b.Item))
+		})
+		for _, c := range leg[:min(limit, len(leg))] {
+			if !slices.ContainsFunc(best, func(b rank.Candidate) bool { return b.Item == c.Item }) {
+				best = append(best, c)
+			}
+		}
+	}
+	return best
 }

@@ -99,7 +99,7 @@ func (s *splitter) field(field string) {
 		s.words = append(s.words, Word{Stem: field, Exact: true, Quoted: s.quoted})
 	}
 	for part := range strings.FieldsFuncSeq(field, func(r rune) bool { return !wordy(r) && r != '\'' }) {
-		part = contracted(part)
+		part, negation := contracted(part)
 		if part == "" || whole && part == field {
 			continue
 		}
@@ -107,21 +107,21 @@ func (s *splitter) field(field string) {
 			s.pairs(part)
 			continue
 		}
-		s.words = append(s.words, Word{Stem: stem(part), Quoted: s.quoted, Function: english.IsStopWord(part)})
+		s.words = append(s.words, Word{Stem: stem(part), Quoted: s.quoted, Function: negation || english.IsStopWord(part)})
 	}
 }
 
-// contracted cuts what an apostrophe joins: "ruth's" is about Ruth, "i'll" is "i".
-func contracted(part string) string {
+// contracted cuts what an apostrophe joins: "ruth's" is about Ruth, "i'll" is
+// "i". Other names stay whole: "o'brien". negation marks "don't" and the like,
+// which are words of grammar.
+func contracted(part string) (word string, negation bool) {
 	part = strings.Trim(part, "'")
-	before, after, found := strings.Cut(part, "'")
-	if !found {
-		return part
+	before, after, _ := strings.Cut(part, "'")
+	switch after {
+	case "s", "d", "m", "ll", "re", "ve":
+		return before, false
 	}
-	if len(after) <= 2 && len(before) > 1 && after != "t" {
-		return before
-	}
-	return strings.ReplaceAll(part, "'", "") // o'brien, don't
+	return strings.ReplaceAll(part, "'", ""), after == "t" && strings.HasSuffix(before, "n")
 }
 
 func stem(word string) string {

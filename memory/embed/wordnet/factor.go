@@ -17,6 +17,10 @@ const (
 	powers       = 3
 )
 
+// negligible is the length of what rounding leaves of a column that lies in
+// those before it.
+const negligible = 1e-9
+
 // dense is a matrix by rows.
 type dense struct {
 	rows, columns int
@@ -113,9 +117,12 @@ func orthonormal(d dense) {
 				}
 			}
 		}
-		length := math.Sqrt(dot(columns[c], columns[c]))
+		by := 0.0
+		if length := math.Sqrt(dot(columns[c], columns[c])); length > negligible {
+			by = 1 / length
+		}
 		for i := range columns[c] {
-			columns[c][i] /= max(length, math.SmallestNonzeroFloat64)
+			columns[c][i] *= by
 			d.row(i)[c] = columns[c][i]
 		}
 	}
