@@ -37,11 +37,13 @@ func replaces(t *testing.T, subject Subject) {
 	vectors := state("d", 1, point("s"))
 	apply(t, asked, vectors)
 	vectors.Points[0].Vector[0] = 0 // what was given stays the caller's own
-	vectors.Points[0].Terms[0].Weight = 9
+	vectors.Points[0].Terms[0] = rank.Term{Hash: 9, Weight: 9}
 	found, err := asked.Search(t.Context(), everything("s"))
 	require.NoError(t, err)
 	require.Equal(t, 1.0, found.Dense[0].Score)
 	require.Equal(t, 1.0, found.Lexical[0].Score)
+	apply(t, asked, state("d", 2))
+	finds(t, asked, everything("s"))
 }
 
 func filters(t *testing.T, subject Subject) {

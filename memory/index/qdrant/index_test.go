@@ -220,6 +220,11 @@ func TestTiesWithoutEndCountForNothing(t *testing.T) {
 	found, err := asked.Search(t.Context(), query())
 	require.NoError(t, err)
 	require.Equal(t, []index.Hit{{Ref: index.Ref{Item: "00077", Version: 1, Set: "s"}, Score: 1}}, found.Dense)
+
+	refs, err := asked.Held(t.Context(), "acme", "16379", 100) // a walk over several pages
+	require.NoError(t, err)
+	require.Len(t, refs, 20)
+	require.Equal(t, "16399", refs[19].Item)
 }
 
 // Many states are sent in few calls, each within what strict mode lets through, and
@@ -277,6 +282,11 @@ func TestOldCollectionsGoWhenTheIndexIsOpened(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, next.Apply(t.Context(), []index.State{state("new", 1, "s")}))
 	open(t, indexes) // another process begins meanwhile
+	abandoned := next
+	next, swap, err = indexes.Fresh(t.Context(), space)
+	require.NoError(t, err)
+	require.ErrorIs(t, abandoned.Apply(t.Context(), []index.State{state("new", 1, "s")}), index.ErrUnavailable, "it was given up")
+	require.NoError(t, next.Apply(t.Context(), []index.State{state("new", 1, "s")}))
 	server.Inject(wire.Fails("Delete", 0, codes.Internal, "disk"))
 	require.ErrorIs(t, swap(t.Context()), index.ErrUnavailable)
 	server.Heal()
