@@ -161,7 +161,7 @@ func (h House) recall() *cobra.Command {
 func (h House) sayFound(command *cobra.Command, found client.Recollection) error {
 	out := command.OutOrStdout()
 	for i, hit := range found.Hits {
-		if err := h.sayItem(out, hit.Item, fmt.Sprintf("%2d. %.3f ", i+1, hit.Score), hit.Citation); err != nil {
+		if err := h.sayItem(out, hit.Item, fmt.Sprintf("%d. %.3f ", i+1, hit.Score), hit.Citation); err != nil {
 			return err
 		}
 	}
