@@ -41,4 +41,22 @@ func postgres(t *testing.T) journal.Config {
 	return journal.Config{DSN: target.String(), Connections: 4}
 }
 
-func TestPostgres(t *testing.T) { suite(t, postgres) }
+// suite is what holds on every database.
+func suite(t *testing.T, where on) {
+	for name, test := range map[string]func(t *testing.T, where on){
+		"remember, recall, forget": walk,
+		"a stale index":            staleIndex,
+		"a sticky index":           stickyIndex,
+		"a private fact":           privateFact,
+		"what is forgotten":        forgotten,
+		"what an agent says":       untrusted,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, where) })
+	}
+}
+
+func TestPostgres(t *testing.T) {
+	suite(t, postgres)
+	t.Run("like the oracle", func(t *testing.T) { likeTheOracle(t, postgres, 8) })
+	t.Run("a failing statement", func(t *testing.T) { halfDone(t, postgres) })
+}
