@@ -161,10 +161,9 @@ func TestRankOfTheBestIsTheRankOfAll(t *testing.T) {
 		plan.Reach = chance.IntN(4)
 		found := bestOf(question, all, plan.Depth+chance.IntN(10))
 		candidates := slices.Clone(found)
+		places := rank.Beside(found, plan)
 		for _, c := range all {
-			if _, beside := slices.BinarySearchFunc(rank.Beside(found, plan), rank.Place{Ref: c.Ref, Position: c.Position}, func(a, b rank.Place) int {
-				return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Position, b.Position))
-			}); beside && !slices.ContainsFunc(found, func(f rank.Candidate) bool { return f.Item == c.Item }) {
+			if slices.Contains(places, rank.Place{Ref: c.Ref, Position: c.Position}) && !holds(found, c) {
 				candidates = append(candidates, c)
 			}
 		}
@@ -176,6 +175,10 @@ func TestRankOfTheBestIsTheRankOfAll(t *testing.T) {
 		}
 	}
 	require.Greater(t, differ, 500, "worlds in which not everything is a candidate")
+}
+
+func holds(candidates []rank.Candidate, c rank.Candidate) bool {
+	return slices.ContainsFunc(candidates, func(other rank.Candidate) bool { return other.Item == c.Item })
 }
 
 func scoring(ranked []rank.Ranked) []rank.Ranked {
@@ -212,12 +215,16 @@ func bestOf(question rank.Question, all []rank.Candidate, limit int) (best []ran
 		func(c rank.Candidate) float64 { return rank.Dot(question.Vector, c.Vector) },
 		func(c rank.Candidate) float64 { return question.Terms.Dot(c.Terms) },
 	} {
+		scores := map[string]float64{}
+		for _, c := range all {
+			scores[c.Item] = score(c)
+		}
 		leg := slices.Clone(all)
 		slices.SortFunc(leg, func(a, b rank.Candidate) int {
-			return cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(a.Item, b.Item))
+			return cmp.Or(cmp.Compare(scores[b.Item], scores[a.Item]), cmp.Compare(a.Item, b.Item))
 		})
 		for _, c := range leg[:min(limit, len(leg))] {
-			if !slices.ContainsFunc(best, func(b rank.Candidate) bool { return b.Item == c.Item }) {
+			if !holds(best, c) {
 				best = append(best, c)
 			}
 		}

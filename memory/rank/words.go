@@ -134,6 +134,9 @@ func stem(word string) string {
 // isID reports whether a field names one thing exactly rather than saying
 // something: digits with letters or inner punctuation, or an address.
 func isID(field string) bool {
+	if measured(field) {
+		return false
+	}
 	letters, digits, joints := 0, 0, 0
 	for _, r := range field {
 		switch {
@@ -151,6 +154,16 @@ func isID(field string) bool {
 		}
 	}
 	return digits > 0 && (letters > 0 || joints > 0)
+}
+
+// measured reports whether a field is a number with an ending: "13th", "5pm".
+func measured(field string) bool {
+	number := strings.TrimLeft(field, "0123456789")
+	switch number {
+	case "st", "nd", "rd", "th", "am", "pm", "k", "m", "s", "h", "kg", "km":
+		return len(number) < len(field)
+	}
+	return false
 }
 
 // spaceless reports whether a part is written in a script that puts no spaces

@@ -31,11 +31,11 @@ func newDense(rows, columns int) dense { return dense{rows, columns, make([]floa
 
 func (d dense) row(i int) []float64 { return d.values[i*d.columns : (i+1)*d.columns] }
 
-// factor returns the rows of the best approximation of a matrix in so many
-// dimensions, each dimension by a power of its singular value. It
-// starts from one seed, and each sum has one order, so it gives the same
-// each time on one kind of machine.
-func factor(m sparse, dim int, power float64) dense {
+// factor returns, for each row of a matrix, where it lies along so many of the
+// matrix's strongest directions, each as strong as the others: unscaled, the
+// first would drown what tells words apart. It starts from one seed, and each
+// sum has one order, so it gives the same each time on one kind of machine.
+func factor(m sparse, dim int) dense {
 	words := len(m.columns)
 	transposed := m.transpose(words)
 	chance := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same directions each time, on purpose
@@ -52,7 +52,7 @@ func factor(m sparse, dim int, power float64) dense {
 		orthonormal(basis)
 	}
 	projected := transposed.times(basis) // words × directions; its Gram matrix has the squares of the singular values
-	values, vectors := eigen(gram(projected))
+	vectors := eigen(gram(projected))
 	out := newDense(words, dim)
 	for i := range words {
 		from, to := basis.row(i), out.row(i)
@@ -61,7 +61,7 @@ func factor(m sparse, dim int, power float64) dense {
 			for j, x := range from {
 				sum += x * vectors.row(j)[k]
 			}
-			to[k] = sum * math.Pow(max(values[k], 0), power/2)
+			to[k] = sum
 		}
 	}
 	return out
@@ -151,9 +151,9 @@ func gram(d dense) dense {
 	return out
 }
 
-// eigen returns the eigenvalues of a symmetric matrix, the greatest first, and
-// the eigenvectors in columns in their order, by Jacobi's rotations.
-func eigen(a dense) (values []float64, vectors dense) {
+// eigen returns the eigenvectors of a symmetric matrix in columns, that of the
+// greatest eigenvalue first, by Jacobi's rotations.
+func eigen(a dense) dense {
 	n := a.rows
 	rotated := newDense(n, n)
 	for i := range n {
@@ -174,14 +174,13 @@ func eigen(a dense) (values []float64, vectors dense) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(a.row(y)[y], a.row(x)[x]) })
-	vectors = newDense(n, n)
+	vectors := newDense(n, n)
 	for k, from := range order {
-		values = append(values, a.row(from)[from])
 		for i := range n {
 			vectors.row(i)[k] = rotated.row(i)[from]
 		}
 	}
-	return values, vectors
+	return vectors
 }
 
 // off sums the squares beside the diagonal.

@@ -20,22 +20,22 @@ import (
 	"gantry.dev/memory/embed/table"
 )
 
-// The size of the table.
-const (
-	words      = 30_000
-	dimensions = 128
-)
+// size is that of the table.
+type size struct{ words, dimensions int }
 
 func main() {
+	var of size
 	from := flag.String("from", "/usr/share/wordnet", "folder with data.noun, noun.exc, cntlist.rev and the others")
+	flag.IntVar(&of.words, "words", 30_000, "how many words the table has at most")
+	flag.IntVar(&of.dimensions, "dimensions", 128, "how many dimensions it has")
 	flag.Parse()
-	if err := produce(os.DirFS(*from), flag.Arg(0), os.Stdout); err != nil {
+	if err := produce(os.DirFS(*from), flag.Arg(0), of, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func produce(folder fs.FS, what string, to io.Writer) error {
+func produce(folder fs.FS, what string, of size, to io.Writer) error {
 	var out []byte
 	switch what {
 	case "forms":
@@ -45,7 +45,7 @@ func produce(folder fs.FS, what string, to io.Writer) error {
 		}
 		out = formLines(bases)
 	case "table":
-		made, err := tableOf(folder)
+		made, err := tableOf(folder, of)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func produce(folder fs.FS, what string, to io.Writer) error {
 }
 
 // tableOf learns the table.
-func tableOf(folder fs.FS) (table.Table, error) {
+func tableOf(folder fs.FS, of size) (table.Table, error) {
 	synsets, err := readSynsets(folder)
 	if err != nil {
 		return table.Table{}, err
@@ -67,8 +67,8 @@ func tableOf(folder fs.FS) (table.Table, error) {
 	if err != nil {
 		return table.Table{}, err
 	}
-	v := newVocabulary(synsets, tagged, words)
-	vectors := factor(ppmi(bags(synsets, v), len(v.stems)), dimensions, 0)
+	v := newVocabulary(synsets, tagged, of.words)
+	vectors := factor(ppmi(bags(synsets, v), len(v.stems)), of.dimensions)
 	center(vectors)
 	return pack(v, vectors), nil
 }
