@@ -104,6 +104,32 @@ func TestErasedTextsAreNotMissing(t *testing.T) {
 	require.NotContains(t, strings.Join(report.Lines(), "\n"), "0 are erased")
 }
 
+// A text that quoted what was forgotten is gone for a reason that stays on
+// record; one that is gone without it is missing.
+func TestTextsErasedWithARememberedItemAreNotMissing(t *testing.T) {
+	for name, witnessed := range map[string]bool{"with its witness": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.fill()
+			h.damage("INSERT INTO text_items (item, text, run) SELECT 'm1', max(id), 'r-finished' FROM payloads WHERE run = 'r-finished'")
+			count, runs, err := h.store.EraseItems(t.Context(), []string{"m1"})
+			require.NoError(t, err)
+			require.Equal(t, 1, count)
+			require.Equal(t, []string{"r-finished"}, runs)
+			if !witnessed {
+				h.damage("DELETE FROM erased_items")
+			}
+			report, found := h.audit()
+			if witnessed {
+				require.Empty(t, found)
+				require.Contains(t, strings.Join(report.Lines(), "\n"), "1 are erased")
+				return
+			}
+			require.True(t, has(found, invariant.TextMissing, "r-finished"), "%v", found)
+		})
+	}
+}
+
 func TestALimitThatWasLoweredIsToldButNoViolation(t *testing.T) {
 	h := newHouse(t)
 	h.fill()

@@ -103,3 +103,8 @@ func TestFault_C2_AnExhaustedPoolHoldsBackAndRecovers(t *testing.T) {
 	require.NoError(t, s.Ready(ctx))
 	require.NoError(t, other.Close())
 }
+
+func TestFault_C15_NoTextComesIntoPostgresBehindItsErasure(t *testing.T) {
+	dsn := schema(t)
+	erasesAmongWrites(t, open(t, journal.Config{DSN: dsn}), open(t, journal.Config{DSN: dsn}))
+}

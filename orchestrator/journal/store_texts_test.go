@@ -23,7 +23,7 @@ var hostile = []string{"a\x00b", "\xff\xfe", "\xed\xa0\x80", "x\xc3(", "a\u202eb
 
 // plain are the places whose text is a column of its own, as only names that the
 // product made or checked are. No such name has U+0000 or is not UTF-8.
-var plain = []string{"subject", "agent", "command", "gate", "gate value", "item", "author", "text id", "owner"}
+var plain = []string{"subject", "agent", "command", "gate", "gate value", "item", "author", "text id", "owner", "link"}
 
 // places are where a text can come to lie in a write, by name.
 var places = map[string]func(w *engine.Write, text string){
@@ -41,6 +41,7 @@ var places = map[string]func(w *engine.Write, text string){
 	"author":     func(w *engine.Write, text string) { w.Entries[0].Author = text },
 	"text id":    func(w *engine.Write, text string) { w.Payloads[0].Text.ID = text },
 	"owner":      func(w *engine.Write, text string) { w.Payloads[0].Text.Subject = text },
+	"link":       func(w *engine.Write, text string) { w.Links[0].Item = text },
 }
 
 // laden is a write with something in each place.
@@ -52,6 +53,7 @@ func laden(i int) engine.Write {
 	w.Inbox = []engine.InboxItem{{ID: fmt.Sprint("i", i), Organisation: "acme", Run: w.Head.Run, Kind: engine.InboxApproval, Open: true, SinceMs: int64(i),
 		Approvers: []policy.Approver{{Principal: "ann", Why: "asked"}}}}
 	w.Entries = []engine.Entry{{Organisation: "acme", Conversation: "talk", Kind: "message", Run: w.Head.Run, Author: "ann"}}
+	w.Links = []engine.Link{{Item: fmt.Sprint("m", i), Text: "of another run"}}
 	return w
 }
 
@@ -103,6 +105,9 @@ func readBack(t *testing.T, s store, w engine.Write) string {
 		}
 	}
 	require.NotEmpty(t, item.Run)
+	_, runs, err := s.EraseItems(ctx, []string{w.Links[0].Item})
+	require.NoError(t, err)
+	require.Contains(t, runs, w.Head.Run)
 	p := found[w.Payloads[0].Text.ID]
 	return fmt.Sprintf("%q", []any{head.Subject, head.Agent, head.Labels, string(records[0].Body), string(p.Bytes), p.Text.ID, p.Text.Subject,
 		string(receipt.Answer), value, entries[len(entries)-1].Author, item.ID, item.Approvers[0].Why})
