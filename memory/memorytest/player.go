@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 
 	"gantry.dev/memory"
@@ -177,9 +178,9 @@ func (p *player) export(ctx context.Context, reader view.Reader) {
 // probe tries what may be refused, and what answers otherwise where something
 // was there.
 func (p *player) probe(ctx context.Context, reader view.Reader, ids []string) {
-	for _, guess := range p.scene.guesses {
-		p.begin("guess "+guess, p.nowMs+1)
-		kept, err := p.brain.Remember(ctx, reader, memory.Draft{Space: view.Organisation, Kind: view.Fact, Text: guess})
+	for i, guess := range p.scene.guesses {
+		p.begin(fmt.Sprintf("guess%d", i), p.nowMs+1)
+		kept, err := p.brain.Remember(ctx, reader, guess)
 		p.note("guess", kept, err)
 	}
 	for i, id := range ids {

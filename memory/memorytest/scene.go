@@ -41,6 +41,7 @@ func write(seed uint64) *writer {
 	}
 	if w.IntN(4) == 0 {
 		w.cast[low].Run = "run-of-low"
+		w.cast[low].Context.Labels = w.some(w.clearance)
 	}
 	const begins, most = 5, 8
 	steps := begins + w.IntN(most)
@@ -87,6 +88,12 @@ func (w *writer) open(name string) step {
 	s.draft.Labels = w.some(w.clearance)
 	if s.by == low {
 		s.draft.Space = pick(w, view.Organisation, "person:low")
+		if said := w.whole(); len(said) > 0 && w.IntN(3) == 0 {
+			again := w.find(pick(w, said...))
+			s.draft, s.pieces = again.draft, slices.Clone(again.pieces)
+			s.draft.ExpiresMs = 0
+			return s
+		}
 	}
 	if w.IntN(3) == 0 {
 		s.from = w.few(w.whole())
@@ -142,14 +149,14 @@ func (w *writer) secret(name string, steps []step) step {
 
 // retire lets a hidden step take the place of one or more earlier items.
 func (w *writer) retire(s *step) {
-	if whole := w.whole(); len(whole) > 1 && w.IntN(3) == 0 {
-		s.act, s.on = consolidates, w.few(whole)
+	if whole := w.whole(); len(whole) > 1 && w.IntN(2) == 0 {
+		s.act, s.on = consolidates, w.group(whole)
 		old := w.find(s.on[0])
 		s.draft.Space, s.draft.ExpiresMs = old.draft.Space, 0
 		s.draft.Labels = s.draft.Labels.Join(w.hiding())
 		return
 	}
-	if kept := w.kept(nil); len(kept) > 0 {
+	if kept := w.kept(func(old *step) bool { return old.draft.Subject != "" }); len(kept) > 0 {
 		old := w.find(pick(w, kept...))
 		s.act, s.on, s.draft.Subject, s.draft.ExpiresMs = supersedes, []string{old.name}, old.draft.Subject, 0
 		s.draft.Labels = s.draft.Labels.Join(w.hiding())
@@ -234,7 +241,7 @@ func (w *writer) overOpen(s *step) bool {
 // replaces puts something that low sees in the place of something that it sees.
 func (w *writer) replaces(name string) step {
 	s := w.open(name)
-	if kept := w.kept(func(old *step) bool { return !old.hidden }); len(kept) > 0 {
+	if kept := w.kept(func(old *step) bool { return !old.hidden && old.draft.Subject != "" }); len(kept) > 0 {
 		s.act, s.on, s.from = supersedes, []string{pick(w, kept...)}, nil
 		s.draft.Subject, s.draft.ExpiresMs = w.find(s.on[0]).draft.Subject, 0
 	}
@@ -245,7 +252,7 @@ func (w *writer) replaces(name string) step {
 func (w *writer) unites(name string) step {
 	s := w.open(name)
 	if whole := w.whole(); len(whole) > 1 {
-		s.act, s.on, s.from, s.draft.ExpiresMs = consolidates, w.few(whole), nil, 0
+		s.act, s.on, s.from, s.draft.ExpiresMs = consolidates, w.group(whole), nil, 0
 		old := w.find(s.on[0])
 		s.draft.Space, s.draft.Labels, s.pieces = old.draft.Space, old.draft.Labels, []piece{{text: name + " " + w.phrase()}}
 	}

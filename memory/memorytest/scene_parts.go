@@ -103,6 +103,17 @@ func (w *writer) few(names []string) (some []string) {
 	return slices.Compact(some)
 }
 
+// group returns one of the names and others that stand beside it, in the same
+// space under the same labels.
+func (w *writer) group(names []string) []string {
+	first := w.find(pick(w, names...))
+	beside := slices.DeleteFunc(names, func(name string) bool {
+		s := w.find(name)
+		return s.draft.Space != first.draft.Space || s.draft.Labels.String() != first.draft.Labels.String()
+	})
+	return w.few(beside)
+}
+
 // settle finds what becomes visible later, with everything that it comes from:
 // these are the same in every world, and nothing hidden decides about them.
 func (w *writer) settle() {
@@ -132,6 +143,15 @@ func (w *writer) settle() {
 	})
 }
 
+// guess is the step's draft as somebody writes it who has guessed every word of
+// it: whether they were right is not for them to learn.
+func (s *step) guess() memory.Draft {
+	draft := s.draft
+	draft.Text, draft.Marks = s.textOf()
+	draft.ExpiresMs, draft.Integrity = 0, policy.Untrusted
+	return draft
+}
+
 // ask makes up what low asks for.
 func (w *writer) ask() {
 	late := beginsMs + int64(w.IntN(12))*dayMs
@@ -146,14 +166,20 @@ func (w *writer) ask() {
 		narrow.Text = w.phrase()
 		w.questions = append(w.questions, narrow)
 	}
-	for _, s := range w.steps {
+	exact := 0
+	for i := range w.steps {
+		s := &w.steps[i]
 		if s.act == looks {
 			continue
 		}
 		w.probes = append(w.probes, s.name)
+		if s.keeps() && s.draft.Space == view.Organisation && (s.hidden || s.partial()) && exact < 2 {
+			exact++
+			w.guesses = append(w.guesses, s.guess())
+		}
 		for _, p := range s.pieces {
-			if p.hidden && len(w.guesses) < 3 {
-				w.guesses = append(w.guesses, p.text)
+			if p.hidden && len(w.guesses) < 5 {
+				w.guesses = append(w.guesses, memory.Draft{Space: view.Organisation, Kind: view.Fact, Text: p.text})
 			}
 		}
 	}

@@ -43,11 +43,28 @@ func (w *writer) otherSecrets(steps []step) []step {
 				s.pieces[n].text = w.other(p)
 			}
 		}
+		w.splinter(s)
 		if s.hidden && s.draft.Heading != "" {
 			s.draft.Heading = w.phrase()
 		}
 	}
 	return changed
+}
+
+// splinter puts a second secret directly behind one, with other labels: what is
+// hidden together is one mark.
+func (w *writer) splinter(s *step) {
+	var untold []int
+	for n, p := range s.pieces {
+		if left := minus(p.labels, w.clearance); p.hidden && !left.Within(w.cast[low].Knows) {
+			untold = append(untold, n)
+		}
+	}
+	if len(untold) < 2 {
+		return // new labels would be new readings, of which there may be too many
+	}
+	behind := piece{text: w.phrase(), labels: s.pieces[untold[1]].labels, hidden: true}
+	s.pieces = slices.Insert(s.pieces, untold[0]+1, behind)
 }
 
 // other makes up another secret in the place of one.

@@ -107,8 +107,8 @@ type scene struct {
 	cast      cast
 	steps     []step
 	questions []memory.Question
-	probes    []string // steps whose items low asks for, whether they are there or not
-	guesses   []string // texts that low believes to be remembered
+	probes    []string       // steps whose items low asks for, whether they are there or not
+	guesses   []memory.Draft // what low believes to be remembered
 }
 
 // textOf puts the pieces of a step together.
