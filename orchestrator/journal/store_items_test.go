@@ -35,6 +35,7 @@ func TestFault_K15_TheFileForgetsTheSealedText(t *testing.T) {
 	require.NoError(t, err)
 	rows, err := db.QueryContext(t.Context(), "SELECT id, sealed FROM payloads")
 	require.NoError(t, err)
+	defer func() { _ = rows.Close() }() // it was read to its end
 	for rows.Next() {
 		var id string
 		var text []byte
@@ -84,6 +85,7 @@ func TestFault_A3_AnErasureByItemIsWholeOrRepeated(t *testing.T) {
 		if !failed {
 			require.NoError(t, err)
 			require.Equal(t, 1, count)
+			require.Equal(t, []string{"r1"}, runs)
 			break
 		}
 		failures++
