@@ -112,8 +112,8 @@ func scores(question Question, candidates []Candidate, plan Plan) []float64 {
 		dense[i] = Dot(question.Vector, c.Vector)
 		lexical[i] = question.Terms.Dot(c.Terms)
 	}
-	overBackground(dense, plan.Depth)
-	overBackground(lexical, plan.Depth)
+	overBackground(dense, candidates, plan.Depth)
+	overBackground(lexical, candidates, plan.Depth)
 	own := make([]float64, len(candidates))
 	for i := range own {
 		own[i] = float64(plan.Dense*dense[i]) + float64(plan.Lexical*lexical[i])
@@ -121,23 +121,37 @@ func scores(question Question, candidates []Candidate, plan Plan) []float64 {
 	return own
 }
 
+// faint is what the last above nothing score at least: they are worse than all
+// others, and still better than what has nothing to do with the question.
+const faint = 1e-6
+
 // overBackground makes of scores where they are between the background, which
-// is 0, and the best, which is 1. Below the background it is 0. Where there are
-// not so many as depth, nothing says what is background but 0.
-func overBackground(scores []float64, depth int) {
-	background, best := 0.0, 0.0
-	if sorted := slices.Sorted(slices.Values(scores)); len(sorted) > 0 {
-		best = sorted[len(sorted)-1]
-		if depth > 0 && len(sorted) >= depth {
-			background = max(sorted[len(sorted)-depth], 0)
-		}
+// is 0, and the best, which is 1. Only the depth best score at all, those alike
+// by item, as an index has them: so what is no candidate would not. Where there
+// are not so many, nothing says what is background but 0.
+func overBackground(scores []float64, candidates []Candidate, depth int) {
+	order := make([]int, len(scores))
+	for i := range order {
+		order[i] = i
 	}
-	for i, score := range scores {
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(candidates[a].Item, candidates[b].Item))
+	})
+	best, background, foreground := 0.0, 0.0, len(order)
+	if len(order) > 0 {
+		best = scores[order[0]]
+	}
+	if depth > 0 && len(order) >= depth {
+		foreground, background = depth, max(scores[order[depth-1]], 0)
+	}
+	for place, i := range order {
 		switch {
-		case score <= background:
+		case place >= foreground || scores[i] <= 0:
 			scores[i] = 0
+		case best <= background:
+			scores[i] = 1
 		default:
-			scores[i] = (score - background) / (best - background)
+			scores[i] = max((scores[i]-background)/(best-background), faint)
 		}
 	}
 }
