@@ -18,7 +18,7 @@ func (b *Brain) Forget(ctx context.Context, reader view.Reader, selector memory.
 		return memory.Receipt{}, err
 	}
 	defer leave()
-	asked := digest("forget", selector)
+	asked := digest(selector.Key, "forget", selector)
 	done, replayed, err := b.replay(&reader, selector.Key, asked)
 	if err != nil {
 		return memory.Receipt{}, err

@@ -119,7 +119,11 @@ func (p *player) note(what string, answer any, err error) {
 // look fetches everything that low can.
 func (p *player) look(ctx context.Context, last bool) {
 	reader := p.scene.cast[low]
-	for _, question := range p.scene.questions {
+	questions := p.scene.questions
+	if !last {
+		questions = questions[:2]
+	}
+	for _, question := range questions {
 		answer, err := p.brain.Recall(ctx, reader, question)
 		p.note("recall", answer, err)
 	}

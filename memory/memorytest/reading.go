@@ -112,14 +112,14 @@ func (b *Brain) queryTerms(reader *view.Reader, question memory.Question) rank.T
 	allowed := b.allowed(reader)
 	for _, kept := range b.items {
 		item := kept.item
-		counted := item.Organisation == reader.Organisation && reader.Reads(item.Space) && among(question.Spaces, item.Space)
+		asked := item.Organisation == reader.Organisation && reader.Reads(item.Space) && among(question.Spaces, item.Space)
 		for _, v := range kept.views {
-			if !(counted && allowed(v.Set)) && b.config.Wrong != GlobalStatistics {
+			if counted := asked && allowed(v.Set); !counted && b.config.Wrong != GlobalStatistics {
 				continue
 			}
 			statistics.Documents++
 			for _, term := range b.termsOf(item.Organisation, v.Text) {
-				if _, asked := slices.BinarySearch(hashes, term.Hash); asked {
+				if _, found := slices.BinarySearch(hashes, term.Hash); found {
 					statistics.Holding[term.Hash]++
 				}
 			}

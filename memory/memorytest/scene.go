@@ -66,7 +66,7 @@ func (w *writer) step(name string, atMs int64) step {
 	case 0, 1, 2:
 		s = w.open(name)
 	case 3, 4, 5:
-		s = w.secret(name, w.steps)
+		s = w.secret(w.steps)
 	case 6:
 		s = w.replaces(name)
 	case 7:
@@ -116,7 +116,7 @@ func (w *writer) open(name string) step {
 }
 
 // secret is something of which low sees nothing. steps are what came before.
-func (w *writer) secret(name string, steps []step) step {
+func (w *writer) secret(steps []step) step {
 	before := &writer{Rand: w.Rand, scene: scene{cast: w.cast, steps: steps}, clearance: w.clearance}
 	s := step{by: high, hidden: true, draft: w.draft(), pieces: []piece{{text: w.phrase(), hidden: true}}}
 	switch w.IntN(4) {

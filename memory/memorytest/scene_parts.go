@@ -156,8 +156,8 @@ func (s *step) guess() memory.Draft {
 func (w *writer) ask() {
 	late := beginsMs + int64(w.IntN(12))*dayMs
 	for _, narrow := range []memory.Question{
-		{},
 		{Limit: 2},
+		{},
 		{AsOfMs: late},
 		{KnownMs: late, Kinds: []view.Kind{view.Fact, view.Passage}},
 		{Spaces: []view.Space{view.Organisation}, Tokens: 30},

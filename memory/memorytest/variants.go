@@ -86,7 +86,7 @@ func (w *writer) more(steps []step) []step {
 	for i := range moreSteps {
 		at := 1 + w.IntN(len(steps)-1)
 		before := steps[:at]
-		s := w.secret(fmt.Sprintf("more%d", i), before)
+		s := w.secret(before)
 		s.name = fmt.Sprintf("more%d", i)
 		s.atMs = before[at-1].atMs + int64(i+1)
 		if s.draft.ExpiresMs != 0 {

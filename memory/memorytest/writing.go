@@ -64,7 +64,7 @@ func (b *Brain) write(ctx context.Context, reader view.Reader, what string, draf
 		return memory.Remembered{}, err
 	}
 	defer leave()
-	asked := digest(what, draft, over)
+	asked := digest(draft.Key, what, draft, over)
 	if done, replayed, err := b.replay(&reader, draft.Key, asked); replayed || err != nil {
 		if err != nil {
 			return memory.Remembered{}, err
@@ -239,7 +239,11 @@ func (b *Brain) done(reader *view.Reader, key string, done command) {
 	}
 }
 
-func digest(asked ...any) [sha256.Size]byte {
+// digest is of what was asked under a key; nothing is kept without one.
+func digest(key string, asked ...any) [sha256.Size]byte {
+	if key == "" {
+		return [sha256.Size]byte{}
+	}
 	written, err := json.Marshal(asked)
 	if err != nil {
 		panic(err) // drafts and selectors hold strings and numbers
