@@ -315,6 +315,31 @@ func TestLostAnswersAndRepeatsDoNoHarm(t *testing.T) {
 	})
 }
 
+// Two processes that open an index first make one between them, whichever of the
+// two codes the server has for what is there already.
+func TestWhatIsThereAlreadyIsUsed(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *near, indexes *qdrant.Indexes) {
+		n.up()
+		for _, code := range []codes.Code{codes.AlreadyExists, codes.InvalidArgument} {
+			n.server.Inject(wire.Fails("Create", 1, code, "it exists"))
+			_, err := indexes.Open(t.Context(), space)
+			require.ErrorIs(t, err, index.ErrUnavailable, "it says so, and it does not")
+		}
+		var opening conc.WaitGroup
+		for range 4 {
+			opening.Go(func() {
+				asked, err := indexes.Open(t.Context(), space)
+				if err == nil {
+					err = asked.Apply(t.Context(), []index.State{state("a", 1, "s")})
+				}
+				require.NoError(t, err)
+			})
+		}
+		opening.Wait()
+		require.Equal(t, []string{"a"}, items(t, open(t, indexes)))
+	})
+}
+
 // A change that was taken and comes after a later one, or after an erasure, puts
 // back what was gone, under its own version: the store tells that it does not
 // count, and whoever compares the index with the store finds it.

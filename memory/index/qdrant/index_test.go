@@ -278,12 +278,11 @@ func TestOldCollectionsGoWhenTheIndexIsOpened(t *testing.T) {
 	indexes := opened(t, qdrant.Config{URL: server.URL()})
 	asked := open(t, indexes)
 	require.NoError(t, asked.Apply(t.Context(), []index.State{state("old", 1, "s")}))
-	next, swap, err := indexes.Fresh(t.Context(), space)
+	abandoned, _, err := indexes.Fresh(t.Context(), space)
 	require.NoError(t, err)
-	require.NoError(t, next.Apply(t.Context(), []index.State{state("new", 1, "s")}))
+	require.NoError(t, abandoned.Apply(t.Context(), []index.State{state("new", 1, "s")}))
 	open(t, indexes) // another process begins meanwhile
-	abandoned := next
-	next, swap, err = indexes.Fresh(t.Context(), space)
+	next, swap, err := indexes.Fresh(t.Context(), space)
 	require.NoError(t, err)
 	require.ErrorIs(t, abandoned.Apply(t.Context(), []index.State{state("new", 1, "s")}), index.ErrUnavailable, "it was given up")
 	require.NoError(t, next.Apply(t.Context(), []index.State{state("new", 1, "s")}))

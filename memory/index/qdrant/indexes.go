@@ -52,7 +52,6 @@ func New(config Config) (*Indexes, error) {
 			return config.Dial(ctx, address)
 		}))
 	}
-	plain := !to.tls && config.APIKey != ""
 	client, err := qdrant.NewClient(&qdrant.Config{
 		Host: to.host, Port: to.port, UseTLS: to.tls,
 		APIKey:                 string(config.APIKey),
@@ -61,7 +60,7 @@ func New(config Config) (*Indexes, error) {
 		PoolSize:               1, // one connection carries all calls side by side
 	})
 	if err != nil {
-		return nil, fmt.Errorf("the Qdrant client does not start (plain text: %t)", plain)
+		return nil, fmt.Errorf("the Qdrant client does not start: %w", err)
 	}
 	return &Indexes{config: config, client: client, executor: newExecutor(config)}, nil
 }

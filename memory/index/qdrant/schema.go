@@ -61,13 +61,21 @@ func (x *Indexes) create(ctx context.Context, name string, space index.VectorSpa
 			SearchAllowExact:           new(true),
 			MaxQueryLimit:              new(uint32(mostHits)),
 			UpsertMaxBatchsize:         new(uint64(2 * batchSize)),
-			FilterMaxConditions:        new(uint64(16)),
+			FilterMaxConditions:        new(uint64(64)),
 			ConditionMaxSize:           new(uint64(index.MaxNames)),
 		},
 		Metadata: qdrant.NewValueMap(map[string]any{"model": space.Model}),
 	}
 	err := run(ctx, x, "make a collection", func(ctx context.Context) error { return x.client.CreateCollection(ctx, made) })
-	if err != nil && !is(err, codes.AlreadyExists) {
+	if is(err, codes.AlreadyExists) || is(err, codes.InvalidArgument) { // the latter is what servers used to say
+		there, asked := call(ctx, x, "look for a collection", func(ctx context.Context) (bool, error) {
+			return x.client.CollectionExists(ctx, name)
+		})
+		if asked != nil || there {
+			err = asked
+		}
+	}
+	if err != nil {
 		return err
 	}
 	for _, field := range []string{fieldOrganisation, fieldSpace, fieldSet, fieldOmit, fieldItem} {
