@@ -88,7 +88,7 @@ func (w *writer) more(steps []step) []step {
 		before := steps[:at]
 		s := w.secret(before)
 		s.name = fmt.Sprintf("more%d", i)
-		s.atMs = before[at-1].atMs + int64(i+1)
+		s.atMs = before[at-1].atMs + 1
 		if s.draft.ExpiresMs != 0 {
 			s.draft.ExpiresMs += s.atMs
 		}
