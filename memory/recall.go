@@ -150,7 +150,7 @@ type recalling struct {
 // stands beside them. Which these are depends on what the reader may see, and on
 // nothing else that an index may hold.
 func (r *recalling) gather(ctx context.Context) ([]rank.Candidate, error) {
-	wanted := max(bestOfPart, 4*r.question.Limit)
+	wanted := max(bestOfPart, r.service.config.Plan.Depth, r.question.Limit)
 	for limit := wanted; ; limit = min(2*limit, mostOfPart) {
 		legs, err := r.suggested(ctx, limit)
 		if err != nil {
@@ -297,7 +297,7 @@ func (r *recalling) candidates(checked []store.Checked) []rank.Candidate {
 	candidates := make([]rank.Candidate, len(checked))
 	for n, c := range checked {
 		candidates[n] = rank.Candidate{Item: c.Item, Vector: r.vector(c), Terms: c.Terms, Kind: c.Kind,
-			RecordedMs: c.RecordedMs, Ref: c.Ref, Position: c.Position}
+			RecordedMs: c.RecordedMs, ValidFromMs: c.ValidFromMs, Ref: c.Ref, Position: c.Position}
 	}
 	return candidates
 }
@@ -330,7 +330,7 @@ func (s *Service) answer(ctx context.Context, r *recalling, candidates []rank.Ca
 	for _, vector := range r.meant.vectors {
 		asked = append(asked, vector...)
 	}
-	ranked := rank.Rank(rank.Question{Vector: asked, Terms: r.terms, NowMs: r.moment.NowMs}, candidates, s.config.Plan)
+	ranked := rank.Rank(rank.Question{Vector: asked, Terms: r.terms, Spans: rank.Spans(r.question.Text, r.moment.NowMs), NowMs: r.moment.NowMs}, candidates, s.config.Plan)
 	answer := Recollection{Hits: []Hit{}}
 	if r.meant.degraded {
 		answer.Degraded = []string{partDense}
@@ -348,8 +348,8 @@ func (s *Service) answer(ctx context.Context, r *recalling, candidates []rank.Ca
 		}
 		for _, one := range some {
 			rendering, sees := rendered[one.Item]
-			if !sees {
-				continue
+			if !sees || one.Score <= 0 {
+				continue // gone, or no answer
 			}
 			tokens += (len(rendering.Heading) + len(rendering.Text) + 3) / 4
 			if r.question.Tokens > 0 && tokens > r.question.Tokens || len(answer.Hits) == r.question.Limit {

@@ -112,6 +112,11 @@ func (s *Service) keepOnce(ctx context.Context, k keeping) (Remembered, error) {
 		}
 		return Remembered{}, err
 	}
+	if !command.Known && len(item.Supersedes) == 0 && len(item.DerivedFrom) == 0 {
+		if rendering, sees := view.Render(&item, &a.Reader, a.key, view.Related{}); sees {
+			return Remembered{Item: rendering}, nil // nothing is around it yet
+		}
+	}
 	return s.remembered(ctx, a, command)
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
+	"strings"
 
 	"gantry.dev/memory/index"
 	"gantry.dev/memory/rank"
@@ -58,24 +60,66 @@ func (s *Store) Statistics(ctx context.Context, scope Scope, terms []uint32) (ra
 // Checked is a view of which the store says that it is there now, and that the
 // reader may see it.
 type Checked struct {
-	Item       string
-	Version    uint64
-	Kind       view.Kind
-	Space      view.Space
-	RecordedMs int64
-	Ref        string // stands for the source: equal where that is
-	Position   int
-	View       view.View // without Labels, Text and Etag
-	Terms      rank.Terms
-	Vectors    map[string][]float32 // by vector space
+	Item        string
+	Version     uint64
+	Kind        view.Kind
+	Space       view.Space
+	RecordedMs  int64
+	ValidFromMs int64
+	Ref         string // stands for the source: equal where that is
+	Position    int
+	View        view.View // without Labels, Text and Etag
+	Terms       rank.Terms
+	Vectors     map[string][]float32 // by vector space
 }
 
-// checkedQuery begins every question for views under a reader's rights.
-const checkedQuery = "SELECT i.id, i.version, i.kind, i.space, i.recorded_ms, i.ref_key, i.position, k.wrapped, v.set_id, v.omit, v.terms " +
-	"FROM memory_items i JOIN memory_generations g ON g.item = i.id AND g.erased = 0 AND g.version = i.version " +
-	"JOIN memory_keys k ON k.item = i.id JOIN memory_views v ON v.item = i.id"
+// asked is a list that a question is about, as a table of its own from which the
+// database has to begin: each of its rows leads to few others.
+func (s *Store) asked(columns []string, types []string, rows [][]any) (with string, args []any, err error) {
+	name := "WITH s(" + strings.Join(columns, ", ") + ") AS MATERIALIZED "
+	if s.config.Postgres {
+		arrays := make([]string, len(types))
+		for n, kind := range types {
+			arrays[n] = "?::" + kind + "[]"
+			args = append(args, arrayOf(kind, rows, n))
+		}
+		return name + "(SELECT * FROM unnest(" + strings.Join(arrays, ", ") + ")) ", args, nil
+	}
+	values := make([]string, len(columns))
+	for n := range columns {
+		values[n] = "value ->> " + strconv.Itoa(n)
+	}
+	written, err := json.Marshal(rows)
+	return name + "(SELECT " + strings.Join(values, ", ") + " FROM json_each(?)) ", []any{string(written)}, err
+}
 
-// where is the reader's predicate over checkedQuery.
+func arrayOf(kind string, rows [][]any, column int) any {
+	if kind == "bigint" {
+		numbers := make([]int64, len(rows))
+		for n, row := range rows {
+			numbers[n], _ = row[column].(int64)
+		}
+		return numbers
+	}
+	texts := make([]string, len(rows))
+	for n, row := range rows {
+		texts[n], _ = row[column].(string)
+	}
+	return texts
+}
+
+// views asks for views that belong to the rows of s, under a reader's rights.
+func (s *Store) views(items, views string) string {
+	then := " JOIN "
+	if !s.config.Postgres {
+		then = " CROSS JOIN " // SQLite then keeps the order
+	}
+	return "SELECT i.id, i.version, i.kind, i.space, i.recorded_ms, i.valid_from, i.ref_key, i.position, k.wrapped, v.set_id, v.omit, v.terms FROM s" +
+		then + "memory_items i ON " + items + then + "memory_generations g ON g.item = i.id AND g.erased = 0 AND g.version = i.version" +
+		then + "memory_keys k ON k.item = i.id" + then + "memory_views v ON v.item = i.id" + views
+}
+
+// where is the reader's predicate over views.
 func (s *Store) where(scope Scope) (text string, args []any) {
 	return " WHERE i.organisation = ? AND " + s.read.among("i.space") + " AND " + s.read.among("v.set_id") + " AND (i.expires_ms = 0 OR i.expires_ms > ?)",
 		[]any{scope.Organisation, list(s.read, scope.Spaces), list(s.read, scope.Sets), scope.NowMs}
@@ -87,27 +131,16 @@ func (s *Store) Check(ctx context.Context, scope Scope, suggested []index.Ref) (
 	if scope.empty() || len(suggested) == 0 {
 		return nil, nil
 	}
-	items, versions, sets := make([]string, len(suggested)), make([]int64, len(suggested)), make([]string, len(suggested))
-	triples := make([][3]any, len(suggested))
+	rows := make([][]any, len(suggested))
 	for n, ref := range suggested {
-		items[n], versions[n], sets[n] = ref.Item, int64(ref.Version), ref.Set
-		triples[n] = [3]any{ref.Item, ref.Version, ref.Set}
+		rows[n] = []any{ref.Item, int64(ref.Version), ref.Set}
+	}
+	with, asked, err := s.asked([]string{"item", "version", "set_id"}, []string{"text", "bigint", "text"}, rows)
+	if err != nil {
+		return nil, err
 	}
 	where, args := s.where(scope)
-	var from string
-	var asked []any
-	if s.config.Postgres {
-		from = " JOIN unnest(?::text[], ?::bigint[], ?::text[]) AS s(item, version, set_id) ON s.item = i.id AND s.version = i.version AND s.set_id = v.set_id"
-		asked = []any{items, versions, sets}
-	} else {
-		written, err := json.Marshal(triples)
-		if err != nil {
-			return nil, err
-		}
-		from = " JOIN json_each(?) s ON s.value ->> 0 = i.id AND s.value ->> 1 = i.version AND s.value ->> 2 = v.set_id"
-		asked = []any{string(written)}
-	}
-	return s.checked(ctx, scope, checkedQuery+from+where, append(asked, args...))
+	return s.checked(ctx, scope, with+s.views("i.id = s.item AND i.version = s.version", " AND v.set_id = s.set_id")+where, append(asked, args...))
 }
 
 // Beside returns the views at places of sources, as the reader sees them. Refs
@@ -116,21 +149,17 @@ func (s *Store) Beside(ctx context.Context, scope Scope, places []rank.Place) ([
 	if scope.empty() || len(places) == 0 {
 		return nil, nil
 	}
-	byRef := map[string][]int64{}
-	for _, place := range places {
-		byRef[place.Ref] = append(byRef[place.Ref], int64(place.Position))
+	rows := make([][]any, len(places))
+	for n, place := range places {
+		rows[n] = []any{place.Ref, int64(place.Position)}
+	}
+	with, asked, err := s.asked([]string{"ref_key", "position"}, []string{"text", "bigint"}, rows)
+	if err != nil {
+		return nil, err
 	}
 	where, args := s.where(scope)
-	query := checkedQuery + where + " AND i.ref_key = ? AND i.ref_key <> '' AND " + s.read.among("i.position")
-	var found []Checked
-	for _, ref := range slices.Sorted(keysOf(byRef)) {
-		some, err := s.checked(ctx, scope, query, append(slices.Clone(args), ref, s.read.numbers(byRef[ref])))
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, some...)
-	}
-	return found, nil
+	return s.checked(ctx, scope, with+s.views("i.organisation = ? AND i.ref_key = s.ref_key AND i.position = s.position AND i.ref_key <> ''", "")+where,
+		slices.Concat(asked, []any{scope.Organisation}, args))
 }
 
 func (s *Store) checked(ctx context.Context, scope Scope, query string, args []any) ([]Checked, error) {
@@ -149,7 +178,7 @@ func (s *Store) checked(ctx context.Context, scope Scope, query string, args []a
 		var c Checked
 		var wrapped, terms []byte
 		var omit string
-		if err := scan(&c.Item, &c.Version, &c.Kind, &c.Space, &c.RecordedMs, &c.Ref, &c.Position, &wrapped, &c.View.Set, &omit, &terms); err != nil {
+		if err := scan(&c.Item, &c.Version, &c.Kind, &c.Space, &c.RecordedMs, &c.ValidFromMs, &c.Ref, &c.Position, &wrapped, &c.View.Set, &omit, &terms); err != nil {
 			return err
 		}
 		if err := json.Unmarshal([]byte(omit), &c.View.Omit); err != nil {
