@@ -1,6 +1,7 @@
 package memorytest_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,17 +29,20 @@ func TestNoReaderCanTellWorldsApartThatDifferInHiddenThings(t *testing.T) {
 
 // The same worlds find every planted design that tells.
 func TestWorldsRefuteWrongDesigns(t *testing.T) {
-	for name, design := range memorytest.Designs() {
+	designs, refuted := memorytest.Designs(), 0
+	for name, design := range designs {
 		t.Run(name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 400; seed++ {
 				_, difference, err := memorytest.Compare(t.Context(), brains(design), seed)
 				require.NoError(t, err)
 				if difference != "" {
 					t.Logf("found by seed %d", seed)
+					refuted++
 					return
 				}
 			}
 			t.Fatal("no world tells it from a right one")
 		})
 	}
+	fmt.Printf("level: mutants designs that tell %d/%d\n", refuted, len(designs))
 }

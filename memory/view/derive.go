@@ -104,16 +104,17 @@ func Unlabelled(segments []Segment, labels policy.Labels) []Segment {
 }
 
 // Append adds a segment to others, or to the last of them where nothing tells
-// the two apart. An empty one adds nothing.
+// the two apart. An empty one adds nothing. Like append it may write into what it
+// is given.
 func Append(segments []Segment, next Segment) []Segment {
 	if next.Text == "" {
 		return segments
 	}
 	if n := len(segments); n > 0 {
-		last := segments[n-1]
+		last := &segments[n-1]
 		if last.Heading == next.Heading && last.Detector == next.Detector && slices.Equal(last.Labels, next.Labels) {
 			last.Text += next.Text
-			return append(slices.Clone(segments[:n-1]), last)
+			return segments
 		}
 	}
 	return append(segments, next)

@@ -24,7 +24,7 @@ type View struct {
 	Omit   []string // SetIDs of the segments that are left out; sorted
 	Labels policy.Labels
 	Text   string // headings and text that is in it, without marks for what is not: what is indexed
-	Etag   string // keyed digest of everything that its readers get; see EtagOf
+	Etag   string // keyed digest of what all its readers get alike; that of a Rendering is also of the relations and reasons that only some get
 }
 
 // Rendering is what one reader gets of an item.
