@@ -84,7 +84,24 @@ func unwrapped(err error) error {
 
 // call makes one call under its deadline. what names it in errors.
 func call[R any](ctx context.Context, x *Indexes, what string, do func(context.Context) (R, error)) (R, error) {
-	bounded, cancel := context.WithTimeout(ctx, x.config.Timeout)
+	return within(ctx, x, x.config.Timeout, what, do)
+}
+
+// run is call for what answers nothing.
+func run(ctx context.Context, x *Indexes, what string, do func(context.Context) error) error {
+	_, err := call(ctx, x, what, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
+	return err
+}
+
+// shape is run for what makes and removes collections: the members of a cluster
+// agree on it, and nobody waits for an answer to a question meanwhile.
+func shape(ctx context.Context, x *Indexes, what string, do func(context.Context) error) error {
+	_, err := within(ctx, x, 5*x.config.Timeout, what, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
+	return err
+}
+
+func within[R any](ctx context.Context, x *Indexes, most time.Duration, what string, do func(context.Context) (R, error)) (R, error) {
+	bounded, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	answer, err := x.executor.WithContext(bounded).Get(func() (any, error) { return do(bounded) })
 	if err != nil {
@@ -92,12 +109,6 @@ func call[R any](ctx context.Context, x *Indexes, what string, do func(context.C
 		return none, unavailable(ctx, what, err)
 	}
 	return answer.(R), nil
-}
-
-// run is call for what answers nothing.
-func run(ctx context.Context, x *Indexes, what string, do func(context.Context) error) error {
-	_, err := call(ctx, x, what, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
-	return err
 }
 
 // unavailable wraps a failure. It says the code and nothing that came from the

@@ -46,6 +46,7 @@ type Config struct {
 	// installations at one server need two.
 	Prefix string
 	// Timeout bounds each call with everything that is tried again in it; 2 s when 0.
+	// Making and removing collections may take five times as long.
 	Timeout time.Duration
 	// RestAfter is how many failures among the last twice as many attempts make the
 	// server be left alone; 5 when 0.

@@ -30,6 +30,7 @@ var space = index.VectorSpace{ID: "faults-2-1", Model: "faults", Dim: 2}
 type near struct {
 	server *wire.Server
 	at     atomic.Pointer[bufconn.Listener]
+	dials  atomic.Int64
 }
 
 func (n *near) up() {
@@ -43,6 +44,7 @@ func (n *near) dial(ctx context.Context, _ string) (net.Conn, error) {
 	if listener == nil {
 		return nil, errors.New("connection refused")
 	}
+	n.dials.Add(1)
 	return listener.DialContext(ctx)
 }
 
@@ -210,6 +212,38 @@ func TestASilentServerIsWaitedForTwoSeconds(t *testing.T) {
 		for _, end := range ends {
 			_ = end.Close()
 		}
+	})
+}
+
+// A collection may take longer to make than a question to answer, and not for ever.
+func TestMakingACollectionMayTakeTenSeconds(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *near, indexes *qdrant.Indexes) {
+		n.up()
+		for _, method := range []string{"Create", "CreateFieldIndex", "UpdateAliases"} {
+			made := make(chan struct{})
+			n.server.Inject(wire.Slow(method, 1, made))
+			time.AfterFunc(9*time.Second, func() { close(made) })
+			require.NoError(t, indexes.Drop(t.Context(), space))
+			open(t, indexes)
+		}
+		require.NoError(t, indexes.Drop(t.Context(), space))
+		n.server.Inject(wire.Slow("Create", 1, nil))
+		begun := time.Now()
+		_, err := indexes.Open(t.Context(), space)
+		require.ErrorIs(t, err, index.ErrUnavailable)
+		require.Equal(t, 10*time.Second, time.Since(begun))
+	})
+}
+
+// A client that is idle pings, and is not cut off for it.
+func TestAnIdleConnectionStays(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *near, indexes *qdrant.Indexes) {
+		n.up()
+		asked := open(t, indexes)
+		require.NoError(t, asked.Apply(t.Context(), []index.State{state("a", 1, "s")}))
+		time.Sleep(20 * time.Minute)
+		require.Equal(t, []string{"a"}, items(t, asked))
+		require.EqualValues(t, 1, n.dials.Load())
 	})
 }
 

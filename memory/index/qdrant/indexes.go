@@ -128,7 +128,7 @@ func (x *Indexes) Drop(ctx context.Context, space index.VectorSpace) error {
 		return err
 	}
 	if active != "" {
-		err := run(ctx, x, "take an alias away", func(ctx context.Context) error { return x.client.DeleteAlias(ctx, alias) })
+		err := shape(ctx, x, "take an alias away", func(ctx context.Context) error { return x.client.DeleteAlias(ctx, alias) })
 		if err != nil {
 			return err
 		}
@@ -215,7 +215,7 @@ func (x *Indexes) point(ctx context.Context, alias, collection string, taken boo
 	if taken {
 		actions = append([]*qdrant.AliasOperations{qdrant.NewAliasDelete(alias)}, actions...)
 	}
-	return run(ctx, x, "set an alias", func(ctx context.Context) error { return x.client.UpdateAliases(ctx, actions) })
+	return shape(ctx, x, "set an alias", func(ctx context.Context) error { return x.client.UpdateAliases(ctx, actions) })
 }
 
 // removeWhere removes the collections of an alias that a rule names.
@@ -228,7 +228,7 @@ func (x *Indexes) removeWhere(ctx context.Context, alias string, rule func(numbe
 		if !strings.HasPrefix(name, alias+"@") || !rule(numberOf(name), name) {
 			continue
 		}
-		err := run(ctx, x, "remove a collection", func(ctx context.Context) error { return x.client.DeleteCollection(ctx, name) })
+		err := shape(ctx, x, "remove a collection", func(ctx context.Context) error { return x.client.DeleteCollection(ctx, name) })
 		if err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func (x *Indexes) create(ctx context.Context, name string, space index.VectorSpa
 		},
 		Metadata: qdrant.NewValueMap(map[string]any{"model": space.Model}),
 	}
-	err := run(ctx, x, "make a collection", func(ctx context.Context) error { return x.client.CreateCollection(ctx, made) })
+	err := shape(ctx, x, "make a collection", func(ctx context.Context) error { return x.client.CreateCollection(ctx, made) })
 	if is(err, codes.AlreadyExists) || is(err, codes.InvalidArgument) { // the latter is what servers used to say
 		there, asked := call(ctx, x, "look for a collection", func(ctx context.Context) (bool, error) {
 			return x.client.CollectionExists(ctx, name)
@@ -99,7 +99,7 @@ func (x *Indexes) create(ctx context.Context, name string, space index.VectorSpa
 }
 
 func (x *Indexes) indexField(ctx context.Context, collection, field string, kind qdrant.FieldType, params *qdrant.PayloadIndexParams) error {
-	return run(ctx, x, "index a field", func(ctx context.Context) error {
+	return shape(ctx, x, "index a field", func(ctx context.Context) error {
 		return done(x.client.CreateFieldIndex(ctx, &qdrant.CreateFieldIndexCollection{
 			CollectionName:   collection,
 			Wait:             new(true),
