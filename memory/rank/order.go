@@ -78,15 +78,17 @@ func Beside(found []Candidate, plan Plan) []Place {
 func placeOf(c Candidate) Place { return Place{Ref: c.Ref, Position: c.Position} }
 
 // Rank orders the candidates by how well they answer, the best first, and those
-// that answer alike by item. The order of the candidates does not matter; of
-// several with one item, the best counts. Nothing but the arguments moves it,
-// so it can tell nobody of anything that is no candidate.
+// that answer alike by item. The order of the candidates does not matter. Each
+// item is one candidate, as the reader sees it; where it is given again, that
+// counts for nothing. Nothing but the arguments moves the order, so it can tell
+// nobody of anything that is no candidate.
 //
 // A reader's candidates are at least the Depth best of each part that the
 // reader sees, with those of Beside that the reader sees. Their order is then
 // that of ranking everything that the reader sees, exactly: what is no
 // candidate would score 0.
 func Rank(question Question, candidates []Candidate, plan Plan) []Ranked {
+	candidates = once(candidates)
 	own := scores(question, candidates, plan)
 	places := make(map[Place]float64, len(candidates))
 	for i, c := range candidates {
@@ -102,7 +104,21 @@ func Rank(question Question, candidates []Candidate, plan Plan) []Ranked {
 	slices.SortFunc(ranked, func(a, b Ranked) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Item, b.Item))
 	})
-	return once(ranked)
+	return ranked
+}
+
+// once keeps one candidate of each item: a neighbour that was found by itself
+// too must not count as two.
+func once(candidates []Candidate) []Candidate {
+	seen := make(map[string]bool, len(candidates))
+	kept := make([]Candidate, 0, len(candidates))
+	for _, c := range candidates {
+		if !seen[c.Item] {
+			seen[c.Item] = true
+			kept = append(kept, c)
+		}
+	}
+	return kept
 }
 
 // scores returns what each candidate scores by itself, at most 1.
@@ -186,13 +202,3 @@ func prior(question Question, c Candidate, plan Plan) float64 {
 }
 
 func (s Span) holds(ms int64) bool { return s.FromMs <= ms && ms < s.UntilMs }
-
-// once drops all but the best of each item.
-func once(ranked []Ranked) []Ranked {
-	seen := make(map[string]bool, len(ranked))
-	return slices.DeleteFunc(ranked, func(r Ranked) bool {
-		again := seen[r.Item]
-		seen[r.Item] = true
-		return again
-	})
-}
