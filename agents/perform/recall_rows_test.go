@@ -141,10 +141,12 @@ permit (principal, action == Action::"things.write", resource);`}}
 
 		h.brain.forget("a")
 		h.brain.forget("b")
-		count, runs, err := h.EraseItems(t.Context(), []string{"a", "b"})
-		require.NoError(t, err)
-		require.Equal(t, 1, count)
-		require.Equal(t, []string{id}, runs, "the run that recalled them is named")
+		for item, texts := range map[string]int{"a": 0, "b": 1} {
+			count, runs, err := h.EraseItems(t.Context(), []string{item})
+			require.NoError(t, err)
+			require.Equal(t, texts, count)
+			require.Equal(t, []string{id}, runs, "the run that recalled it is named")
+		}
 		texts, err := h.Payloads(t.Context(), []string{result.ID})
 		require.NoError(t, err)
 		require.Empty(t, texts, "the payload cannot be read")
@@ -216,6 +218,57 @@ def turn(ctx):
 			})
 		})
 	}
+}
+
+// What a call of memory.recall gave is a text of the run; the prompt shows of it
+// what may still be shown.
+func TestAHitOfACallLeavesItsPlaceWhenItIsNotAsItWas(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(h *house)
+		shows  string
+	}{
+		"forgotten": {func(h *house) { h.brain.forget("a") }, erasedHit},
+		"changed":   {func(h *house) { h.brain.put("a", view.Organisation, plain, "trains, and no more") }, erasedHit},
+		"no longer allowed": {func(h *house) {
+			o := h.organisation
+			o.Principals = append([]policy.Principal(nil), o.Principals...)
+			o.Principals[0].Clearance = nil
+			h.reconfigure(o)
+		}, strings.Replace(erasedHit, "erased", "withheld", 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inside(t, withMemoryTools(remembering(lookingTwice, agents.DegradeOnOutage)), func(t *testing.T, h *house) {
+				h.brain.put("a", view.Organisation, policy.Marking{Labels: policy.NewLabels("secret")}, "trains CANARY")
+				h.brain.put("b", view.Organisation, plain, "trains of the others")
+				h.does["things.write"] = func(context.Context, tool.Invocation) (tool.Result, error) {
+					c.change(h)
+					return tool.Result{Content: []byte(`{}`), MediaType: tool.MediaJSON}, nil
+				}
+				h.start("look")
+				h.work()
+				require.Contains(t, written(h.requests[1].Messages, nil), "CANARY")
+				after := written(h.requests[2].Messages, nil)
+				require.NotContains(t, after, "CANARY")
+				require.Contains(t, after, c.shows)
+				require.Contains(t, after, "trains of the others")
+			})
+		})
+	}
+}
+
+const erasedHit = `{"id":"a","etag":"a.1","space":"","kind":"","integrity":"TRUSTED","source":"","text":"[erased]"}`
+
+func TestWhatIsRecalledBetweenTurnsChoosesTheModel(t *testing.T) {
+	script := calling("things.write", `{"id": "a"}`)
+	inside(t, remembering(script, agents.DegradeOnOutage), func(t *testing.T, h *house) {
+		h.brain.put("a", view.Organisation, policy.Marking{Labels: policy.NewLabels("secret")}, "trains")
+		h.does["things.write"] = saying("trains")
+		id := h.start("look")
+		h.work()
+		state := h.state(id)
+		require.Equal(t, []string{"quick", "safe"}, []string{state.Turns[0].Model, state.Turns[1].Model})
+		require.Equal(t, policy.NewLabels("secret"), state.Turns[1].Answer.Text.Marking.Labels, "and marks what comes of it")
+	})
 }
 
 func TestNewTextAsksMemoryAgainAndNothingComesTwice(t *testing.T) {
