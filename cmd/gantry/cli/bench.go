@@ -16,7 +16,7 @@ import (
 
 func benchCommand() *cobra.Command {
 	command := &cobra.Command{Use: "bench", Short: "Measure this machine with Gantry on it", Args: cobra.NoArgs}
-	command.AddCommand(benchRunCommand(), benchPartCommand(paused), benchPartCommand(recovered), benchEventsCommand(), benchSoakCommand(), benchChildCommand())
+	command.AddCommand(benchRunCommand(), benchPartCommand(paused), benchPartCommand(recovered), benchEventsCommand(), benchSoakCommand(), benchRecallCommand(), benchChildCommand())
 	return command
 }
 
