@@ -289,25 +289,31 @@ func (h *house) dump(t *testing.T) string {
 	t.Helper()
 	all := map[string][]string{}
 	for _, table := range []string{"sets", "generations", "items", "keys", "segments", "views", "vectors", "relations", "terms", "outbox", "receipts", "audit", "commands", "quotas"} {
-		rows, err := h.files.Databases().Read.QueryContext(t.Context(), "SELECT * FROM memory_"+table)
-		require.NoError(t, err)
-		columns, err := rows.Columns()
-		require.NoError(t, err)
-		for rows.Next() {
-			values, into := make([]any, len(columns)), make([]any, len(columns))
-			for n := range values {
-				into[n] = &values[n]
-			}
-			require.NoError(t, rows.Scan(into...))
-			all[table] = append(all[table], fmt.Sprint(values))
-		}
-		require.NoError(t, rows.Err())
-		require.NoError(t, rows.Close())
-		slices.Sort(all[table])
+		all[table] = h.rows(t, table)
 	}
 	written, err := json.Marshal(all)
 	require.NoError(t, err)
 	return fmt.Sprintf("%x", sha256.Sum256(written))
+}
+
+func (h *house) rows(t *testing.T, table string) (all []string) {
+	t.Helper()
+	rows, err := h.files.Databases().Read.QueryContext(t.Context(), "SELECT * FROM memory_"+table)
+	require.NoError(t, err)
+	defer rows.Close()
+	columns, err := rows.Columns()
+	require.NoError(t, err)
+	for rows.Next() {
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for n := range values {
+			into[n] = &values[n]
+		}
+		require.NoError(t, rows.Scan(into...))
+		all = append(all, fmt.Sprint(values))
+	}
+	require.NoError(t, rows.Err())
+	slices.Sort(all)
+	return all
 }
 
 func TestFault_A3_AFailingStatementLeavesNothingHalfDone(t *testing.T) { halfDone(t, sqlite) }

@@ -14,6 +14,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver "pgx"
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/memory/memorytest"
 	"gantry.dev/orchestrator/journal"
 )
 
@@ -58,5 +59,6 @@ func suite(t *testing.T, where on) {
 func TestPostgres(t *testing.T) {
 	suite(t, postgres)
 	t.Run("like the oracle", func(t *testing.T) { likeTheOracle(t, postgres, 8) })
+	t.Run("worlds", func(t *testing.T) { memorytest.Check(t, worlds(t, postgres), 12) })
 	t.Run("a failing statement", func(t *testing.T) { halfDone(t, postgres) })
 }

@@ -112,7 +112,7 @@ func (s *statements) find(ctx context.Context, text string) *sql.Stmt {
 	if known, met := s.known[text]; met {
 		return known
 	}
-	made, err := s.db.PrepareContext(ctx, text)
+	made, err := s.db.PrepareContext(ctx, text) //nolint:sqlclosecheck // kept for the next time; it ends with the database
 	if err != nil {
 		return nil // sent as it is, which says what is wrong
 	}
