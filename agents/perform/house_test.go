@@ -38,6 +38,7 @@ type house struct {
 	engine       *engine.Engine
 	source       *counting
 	brain        *brain
+	memory       perform.Memory // in the brain's place; nil for the brain
 
 	mu       sync.Mutex
 	requests []model.Request                 // that the model got
@@ -180,9 +181,9 @@ func paired(t *testing.T, request model.Request) {
 // kit builds the organisation's kit with the tools of the house.
 func (h *house) kit(o agents.Organisation) *perform.Kit {
 	h.t.Helper()
-	kit, err := perform.Builder{Egress: func(agents.Organisation) (*tool.Egress, error) { return nil, nil }, Memory: h.brain}.Build(o)
+	kit, err := perform.Builder{Egress: func(agents.Organisation) (*tool.Egress, error) { return nil, nil }, Memory: h.mind()}.Build(o)
 	require.NoError(h.t, err)
-	tools := tool.NewMemory(h.brain, "olga", "carl", policy.ImpactUnset)
+	tools := tool.NewMemory(h.mind(), "olga", "carl", policy.ImpactUnset)
 	for _, d := range o.Tools {
 		if strings.HasPrefix(d.Name, "memory.") {
 			continue
@@ -201,6 +202,14 @@ func (h *house) kit(o agents.Organisation) *perform.Kit {
 		return listening{provider, h}, known
 	}
 	return kit
+}
+
+// mind is what the house remembers with.
+func (h *house) mind() perform.Memory {
+	if h.memory != nil {
+		return h.memory
+	}
+	return h.brain
 }
 
 // listening keeps what the model was asked.
