@@ -73,7 +73,7 @@ var layers = map[string][]string{
 	"cmd/gantry/cli/brain":             {"cmd/gantry/client"},
 	"cmd/gantry/client":                {},
 	"cmd/gantry/wire":                  anything,
-	"cmd/gantry/service":               {"agents", "agents/perform", "graph", "graph/remembered", "memory", "memory/document", "memory/view", "orchestrator/bus", "orchestrator/canon", "orchestrator/engine", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
+	"cmd/gantry/service":               {"agents", "agents/perform", "graph", "graph/remembered", "memory", "memory/document", "memory/store", "memory/view", "orchestrator/bus", "orchestrator/canon", "orchestrator/engine", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/ledger":                {},
 }
 

@@ -121,3 +121,73 @@ func TestMemoryIsPromotedDeclassifiedAndConsolidated(t *testing.T) {
 	require.Contains(t, spaces, "read, write  person:ruth.abelson\n")
 	require.Contains(t, spaces, "read, write  organisation\n")
 }
+
+// write lays a file in a folder, whose path it returns.
+func write(t *testing.T, folder, name, text string) string {
+	path := filepath.Join(folder, filepath.FromSlash(name))
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestDocumentsAreRememberedAsTheyAre(t *testing.T) {
+	atHome(t)
+	outside := t.TempDir()
+	folder := filepath.Join(outside, "handbook")
+	long := strings.Repeat("Whoever travels keeps the receipts of everything that was paid on the way. ", 12)
+	travel := "# Travel\n\n" + long + "\n\n## Hotels\n\nA hotel costs at most 140 EUR a night. " + long + "\n\n## Trains\n\nSecond class is the rule. " + long + "\n"
+	path := write(t, folder, "travel.md", travel)
+	write(t, folder, "more/leave.txt", "Leave is asked for two weeks before.\n")
+	write(t, folder, "more/scan.bin", "\x00\x01\x02")
+	write(t, folder, ".hidden.md", "Nobody asked for this.\n")
+	require.NoError(t, os.Symlink(path, filepath.Join(folder, "link.md")))
+
+	out, err := gantry(t, "remember", folder, "--as", sampleAsker)
+	require.ErrorContains(t, err, "1 of 3 files were skipped")
+	require.Regexp(t, `(?m)^1/3 handbook/more/leave.txt: 1 new, 0 known, 0 changed, 0 gone in person:`+sampleAsker+`$`, out)
+	require.Regexp(t, `(?m)^2/3 handbook/more/scan.bin: skipped: .*\(UNSUPPORTED\)$`, out)
+	require.Regexp(t, `(?m)^3/3 handbook/travel.md: [3-9] new, 0 known, 0 changed, 0 gone`, out)
+	require.NotContains(t, out, "hidden")
+	require.NotContains(t, out, "link")
+	require.NotContains(t, out, outside, "where the folder is here is nobody's concern")
+
+	require.Regexp(t, `^1/1 travel.md: [3-9] new`, must(t, "remember", path, "--as", sampleAsker), "a file that lies elsewhere is known by its name alone")
+	require.Regexp(t, `(?m)^taken out    \d+ of items$`, must(t, "memory", "forget", "--ref", "travel.md", "--as", sampleAsker))
+	t.Chdir(outside)
+	require.Regexp(t, `^1/1 handbook/travel.md: nothing changed, [3-9] known in person:`+sampleAsker+`\n$`, must(t, "remember", "handbook/travel.md", "--as", sampleAsker))
+	write(t, folder, "travel.md", strings.Replace(travel, "140 EUR", "160 EUR", 1))
+	require.Regexp(t, `^1/1 handbook/travel.md: 0 new, [2-9] known, 1 changed, 0 gone`, must(t, "remember", "handbook/travel.md", "--as", sampleAsker))
+	found := must(t, "recall", "What may a hotel cost?", "--as", sampleAsker, "--first", "1", "--kind", "passage")
+	require.Contains(t, found, "160 EUR")
+	require.Regexp(t, `— handbook/travel.md, bytes \d+ to \d+; Travel › Hotels; Amara Diallo, 20`, found)
+
+	write(t, folder, "travel.md", travel[:strings.Index(travel, "## Hotels")])
+	out = must(t, "remember", "handbook/travel.md", "--as", sampleAsker)
+	require.Regexp(t, `^1/1 handbook/travel.md: 0 new, [1-9] known, 0 changed, [2-9] gone in person:\S+, receipt [0-9a-f-]{36}\n$`, out)
+	require.NotContains(t, must(t, "memory", "list", "--ref", "handbook/travel.md", "--as", sampleAsker), "160 EUR")
+	must(t, "memory", "receipt", idIn(t, strings.TrimSpace(out[strings.Index(out, "receipt "):])), "--as", sampleAsker)
+
+	_, err = gantry(t, "remember", "handbook/none.md")
+	require.ErrorContains(t, err, "no such file")
+	out, err = gantry(t, "remember", "handbook", "--label", "hr-case", "--as", sampleAsker)
+	require.ErrorContains(t, err, "3 of 3 files were skipped")
+	require.Contains(t, out, "(NOT_CLEARED)")
+	_, err = gantry(t, "remember", "handbook", "--space", "person:"+sampleDecider, "--as", sampleAsker)
+	require.ErrorContains(t, err, "(SPACE)", "what no file could mend ends it")
+}
+
+// What the organisation says of a folder holds whatever its writer says.
+func TestAFoldersRulesHoldForItsDocuments(t *testing.T) {
+	atHome(t)
+	t.Chdir(t.TempDir())
+	write(t, ".", "finance/notes.md", "# Notes\n\nKestrel pays late.\n")
+	write(t, ".", "hr/pay-bands.md", "# Bands\n\nBand C begins at 3,100 EUR.\n")
+	require.Contains(t, must(t, "remember", "finance", "--trusted", "--as", sampleAsker), "1 new, 0 known, 0 changed, 0 gone in department:finance")
+	require.Contains(t, must(t, "memory", "list", "--ref", "finance/notes.md", "--as", sampleAsker), "[finance]")
+	out, err := gantry(t, "remember", "hr", "--as", sampleAsker)
+	require.ErrorContains(t, err, "1 of 1 files were skipped")
+	require.Contains(t, out, "NOT_CLEARED")
+	require.Contains(t, must(t, "remember", "hr", "--trusted", "--as", "ruth.abelson"), "1 new, 0 known, 0 changed, 0 gone in organisation")
+	require.Contains(t, must(t, "memory", "list", "--ref", "hr/pay-bands.md", "--as", "ruth.abelson"), "[hr-salary]")
+	require.NotContains(t, must(t, "memory", "list", "--ref", "hr/pay-bands.md", "--as", sampleAsker), "Band C")
+}

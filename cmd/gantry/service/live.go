@@ -88,6 +88,11 @@ func (l Live) Inbox(ctx context.Context, organisation string) (<-chan struct{}, 
 	return l.Hub.Inbox(ctx, organisation)
 }
 
+// Memory tells the ids of items that changed in memory.
+func (l Live) Memory(ctx context.Context) (<-chan []string, error) {
+	return l.Feed.Listen(ctx)
+}
+
 // TurnText tells the pieces of the turn in flight.
 func (l Live) TurnText(ctx context.Context, runID string) (<-chan graph.Delta, error) {
 	source, err := l.Hub.TurnText(ctx, runID)

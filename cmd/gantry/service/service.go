@@ -31,6 +31,7 @@ type Service struct {
 	Hub       *bus.Hub
 	Source    engine.Source
 	Brain     memory.Brain // nil: nothing is remembered
+	Feed      *Feed        // of what changes in it
 }
 
 var (
@@ -43,6 +44,7 @@ var (
 	_ graph.Budgets       = Budgets{}
 	_ graph.Live          = Live{}
 	_ graph.Readers       = Memory{}
+	_ graph.Documents     = Documents{}
 	_ graph.Directory     = (*Service)(nil)
 )
 

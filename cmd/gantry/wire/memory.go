@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"gantry.dev/agents"
+	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/memory"
 	"gantry.dev/memory/detect"
 	"gantry.dev/memory/embed"
@@ -32,6 +33,7 @@ func (p *Platform) openMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.Feed = service.NewFeed(records, p.polls, &p.streams)
 	if p.indexes, err = p.Config.Memory.indexes(); err != nil {
 		return err
 	}

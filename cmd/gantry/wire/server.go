@@ -15,6 +15,7 @@ import (
 
 	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/graph"
+	"gantry.dev/memory/document"
 	"gantry.dev/orchestrator/bus"
 )
 
@@ -23,10 +24,11 @@ const audience = "gantry"
 
 // server serves the GraphQL interface.
 type server struct {
-	http     *http.Server
-	listener net.Listener
-	handler  *graph.Handler
-	tasks    conc.WaitGroup
+	http      *http.Server
+	listener  net.Listener
+	handler   *graph.Handler
+	documents *document.Reader
+	tasks     conc.WaitGroup
 }
 
 func (p *Platform) newVerifier() (*graph.Verifier, error) {
@@ -38,10 +40,11 @@ func (p *Platform) listen(ctx context.Context) error {
 	if p.Config.Listen == "" {
 		return nil
 	}
+	documents := document.NewReader()
 	handler, err := graph.NewHandler(graph.Config{
 		Runs: service.Runs{Service: p.Service}, Conversations: service.Conversations{Service: p.Service}, Inbox: service.Inbox{Service: p.Service},
 		Tools: service.Tools{Service: p.Service}, Agents: service.Agents{Service: p.Service}, Kills: service.Kills{Service: p.Service}, Budgets: service.Budgets{Service: p.Service},
-		Brain: p.Brain, Readers: service.Memory{Service: p.Service},
+		Brain: p.Brain, Readers: service.Memory{Service: p.Service}, Documents: service.Documents{Service: p.Service, Files: documents},
 		Live: service.Live{Service: p.Service, Tasks: &p.streams}, Directory: p.Service, Verifier: p.verifier,
 		Limits: graph.DefaultLimits(), Connections: graph.DefaultConnectionLimits(), Introspection: p.Config.Dev, Origins: p.Config.Origins,
 		NewID: p.Source.ID, Clock: time.Now, Log: p.Config.Log,
@@ -57,7 +60,7 @@ func (p *Platform) listen(ctx context.Context) error {
 	mux.Handle("/", handler)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("GET /readyz", p.ready)
-	p.server = &server{listener: listener, handler: handler, http: newHTTP(mux, p.Config.Log)}
+	p.server = &server{listener: listener, handler: handler, documents: documents, http: newHTTP(mux, p.Config.Log)}
 	p.server.tasks.Go(func() {
 		if err := p.server.http.Serve(bound(listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 			p.Config.Log.Error("server stopped", "error", err)
@@ -144,11 +147,17 @@ func (s *server) close(drain time.Duration, hub *bus.Hub) error {
 	}
 	s.tasks.Wait()
 	s.handler.Wait()
-	return err
+	return errors.Join(err, s.documents.Close())
 }
 
 // Token signs a bearer token for a principal.
 func (k Keys) Token(organisation, principal, issuer, id string, from time.Time, life time.Duration) (string, error) {
 	return graph.Mint(k.Signing, graph.Grant{Organisation: organisation, Principal: principal, Issuer: issuer, Audience: audience,
 		TokenID: id, From: from, Until: from.Add(life)})
+}
+
+// polls ticks as often as to look when nobody tells.
+func (p *Platform) polls() (ticks <-chan time.Time, stop func()) {
+	ticker := time.NewTicker(p.Config.Poll)
+	return ticker.C, ticker.Stop
 }
