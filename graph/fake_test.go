@@ -36,6 +36,7 @@ type world struct {
 	refusal  error
 	commands []run.Command
 	live     chan run.Record // nil: replay, then end
+	changes  chan []string   // of memory
 }
 
 func newWorld(t *testing.T) *world {
@@ -163,6 +164,9 @@ func (w live) Conversation(context.Context, string, string, uint64) (<-chan engi
 }
 func (w live) Inbox(context.Context, string) (<-chan struct{}, error) {
 	return make(chan struct{}), nil
+}
+func (w live) Memory(context.Context) (<-chan []string, error) {
+	return w.changes, nil
 }
 func (w live) TurnText(context.Context, string) (<-chan graph.Delta, error) {
 	return nil, engine.ErrNotFound

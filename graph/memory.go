@@ -3,6 +3,8 @@ package graph
 import (
 	"context"
 	"errors"
+	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -29,6 +31,10 @@ func (r root) remembering(ctx context.Context, conversations ...string) (remembe
 	if err != nil {
 		return remembering{}, err
 	}
+	return r.rememberingAs(ctx, caller, conversations...)
+}
+
+func (r root) rememberingAs(ctx context.Context, caller Caller, conversations ...string) (remembering, error) {
 	if r.config.Brain == nil || r.config.Readers == nil {
 		return remembering{}, errMemory
 	}
@@ -356,4 +362,79 @@ func (r mutations) Forget(ctx context.Context, in generated.ForgetInput) (*gener
 		out.Receipt, out.Outcome = m.names.Proof(done), mutationOutcome(done.Replayed)
 	}
 	return out, nil
+}
+
+// maxFollowed is how many items of memory one stream may watch.
+const maxFollowed = 10_000
+
+// follower is somebody who follows memory.
+type follower struct {
+	*watch
+	filter memory.Filter
+	reader view.Reader
+	seen   *remembered.Seen // nil before the first look
+}
+
+// look returns what looks different to the follower, of the items that changed.
+func (f *follower) look(ctx context.Context, changed []string) ([]*generated.MemoryChange, error) {
+	m, err := f.rememberingAs(ctx, f.caller, conversationsIn(words(f.filter.Spaces)...)...)
+	if err != nil {
+		return nil, err
+	}
+	first, same := f.seen == nil, reflect.DeepEqual(f.reader, m.reader)
+	f.reader = m.reader
+	if first || !same {
+		// Whoever may see something else than before may see anything else.
+		found, err := f.all(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		if first {
+			f.seen = remembered.NewSeen(m.names, found)
+			return []*generated.MemoryChange{}, nil
+		}
+		return f.seen.Changes(f.seen.IDs(), found), nil
+	}
+	told, replaced, err := f.some(ctx, m, changed)
+	if err != nil {
+		return nil, err
+	}
+	// What is replaced looks different too, and nothing of its own changed.
+	more, _, err := f.some(ctx, m, replaced)
+	return append(told, more...), err
+}
+
+// some looks at the items of these ids, and returns what of those that the
+// follower knows of they have replaced.
+func (f *follower) some(ctx context.Context, m remembering, ids []string) (told []*generated.MemoryChange, replaced []string, err error) {
+	found := map[string]view.Rendering{}
+	for part := range slices.Chunk(ids, maxFirst) {
+		some, err := m.brain.Items(ctx, m.reader, part)
+		if err != nil {
+			return nil, nil, err
+		}
+		maps.Copy(found, some)
+	}
+	maps.DeleteFunc(found, func(_ string, r view.Rendering) bool {
+		return len(f.filter.Spaces) > 0 && !slices.Contains(f.filter.Spaces, r.Space)
+	})
+	for _, item := range found {
+		replaced = append(replaced, slices.DeleteFunc(slices.Clone(item.Supersedes), func(id string) bool { return !f.seen.Holds(id) })...)
+	}
+	told = f.seen.Changes(ids, found)
+	if f.seen.Len() > maxFollowed {
+		return nil, nil, overLimit("items followed", f.seen.Len(), maxFollowed)
+	}
+	return told, replaced, nil
+}
+
+// all looks at everything.
+func (f *follower) all(ctx context.Context, m remembering) (map[string]view.Rendering, error) {
+	found := map[string]view.Rendering{}
+	return found, m.brain.Export(ctx, m.reader, f.filter, func(item view.Rendering) error {
+		if found[item.ID] = item; len(found) > maxFollowed {
+			return overLimit("items followed", len(found), maxFollowed)
+		}
+		return nil
+	})
 }

@@ -94,7 +94,7 @@ func (documents) Document(context.Context, view.Reader, remembered.Document) (gr
 func serveBrain(t *testing.T) *brainWorld {
 	id := 0 // they also order what was remembered in the one moment that there is
 	out := &brainWorld{counted: &counted{Brain: memorytest.NewBrain(memorytest.Config{
-		NowMs: func() int64 { return now.UnixMilli() },
+		NowMs: now.UnixMilli,
 		NewID: func() string { id++; return fmt.Sprintf("00000000-0000-4000-8000-%012d", id) },
 		Rules: func(string) memory.Rules {
 			return memory.Rules{Known: func(l policy.Label) bool { return l == "hr" || l == "legal" },

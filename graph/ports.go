@@ -246,6 +246,9 @@ type Live interface {
 	Conversation(ctx context.Context, organisation, conversationID string, after uint64) (<-chan engine.Entry, error)
 	// Inbox tells that something of the organisation's inbox changed.
 	Inbox(ctx context.Context, organisation string) (<-chan struct{}, error)
+	// Memory tells the ids of items that changed in memory, whoever may see them,
+	// and those of other organisations too; some of them again.
+	Memory(ctx context.Context) (<-chan []string, error)
 	// TurnText tells the pieces of the turn in flight; none is repeated.
 	TurnText(ctx context.Context, runID string) (<-chan Delta, error)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/remembered"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/run"
 )
@@ -311,13 +312,7 @@ func (r subscriptions) InboxChanged(ctx context.Context) (<-chan []*generated.In
 	if err != nil {
 		return nil, err
 	}
-	first := make(chan struct{}, 1)
-	first <- struct{}{}
-	source := make(chan struct{})
-	w.streams.Go(func() {
-		defer close(source)
-		merge(ctx, first, changes, source)
-	})
+	source := begun(ctx, w, struct{}{}, changes)
 	var told []*generated.InboxItem
 	return stream(ctx, w, source, func(struct{}) ([]*generated.InboxItem, error) {
 		items, err := r.inbox(ctx, w.caller)
@@ -329,25 +324,50 @@ func (r subscriptions) InboxChanged(ctx context.Context) (<-chan []*generated.In
 	}, func() error { return resync("") }), nil
 }
 
-// merge passes the one signal of first on, and then those of rest.
-func merge(ctx context.Context, first, rest <-chan struct{}, out chan<- struct{}) {
-	signal := first
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case _, open := <-signal:
-			if !open {
+// begun is a source that tells one thing at once, and then those of rest.
+func begun[A any](ctx context.Context, w *watch, first A, rest <-chan A) <-chan A {
+	source := make(chan A)
+	w.streams.Go(func() {
+		defer close(source)
+		for next, open := first, true; open; {
+			select {
+			case <-ctx.Done():
 				return
+			case source <- next:
 			}
-			signal = rest
+			select {
+			case <-ctx.Done():
+				return
+			case next, open = <-rest:
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case out <- struct{}{}:
-		}
+	})
+	return source
+}
+
+// MemoryChanged follows what the viewer sees in memory.
+func (r subscriptions) MemoryChanged(ctx context.Context, spaces []string) (<-chan []*generated.MemoryChange, error) {
+	narrowed, err := remembered.Filter(&generated.MemoryFilter{Spaces: spaces, Archived: true})
+	if err != nil {
+		return nil, err
 	}
+	w, err := r.watch(ctx, func(context.Context, Caller) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	changes, err := r.config.Live.Memory(ctx) // before what is there is read, so that nothing falls between
+	if err != nil {
+		return nil, err
+	}
+	f := &follower{watch: w, filter: narrowed}
+	show := func(ids []string) ([]*generated.MemoryChange, error) {
+		told, err := f.look(ctx, ids)
+		if err == nil && ids != nil && len(told) == 0 {
+			return nil, errUnchanged
+		}
+		return told, err
+	}
+	return stream(ctx, w, begun(ctx, w, nil, changes), show, func() error { return resync("") }), nil
 }
 
 // TurnText follows the text of the turn in flight.

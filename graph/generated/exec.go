@@ -105,6 +105,7 @@ type SubscriptionResolver interface {
 	RunEvents(ctx context.Context, run string, after *string) (<-chan *RunEvent, error)
 	ConversationEvents(ctx context.Context, conversation string, after *string) (<-chan *EntryEdge, error)
 	InboxChanged(ctx context.Context) (<-chan []*InboxItem, error)
+	MemoryChanged(ctx context.Context, spaces []string) (<-chan []*MemoryChange, error)
 	TurnText(ctx context.Context, run string) (<-chan *TurnDelta, error)
 }
 
@@ -1645,6 +1646,26 @@ type RecallHit {
   citation: String!
 }
 
+"What happened to something that is remembered, as the viewer sees it."
+enum MemoryChangeKind {
+  "The viewer sees it, and did not before."
+  REMEMBERED
+  "It looks different to the viewer."
+  CHANGED
+  "The viewer does not see it any more."
+  GONE
+}
+
+"A change of what the viewer sees in memory."
+type MemoryChange {
+  "What happened."
+  kind: MemoryChangeKind!
+  "Global id of the item."
+  id: ID!
+  "The item as it is now; null for GONE."
+  item: MemoryItem
+}
+
 "A place where things are remembered."
 type MemorySpace {
   "Its name: ` + "`" + `organisation` + "`" + `, or a kind and a name, for example ` + "`" + `department:finance` + "`" + `."
@@ -2410,6 +2431,15 @@ type Subscription {
   ): EntryEdge!
   "The viewer's inbox, whole, at once and whenever it changed."
   inboxChanged: [InboxItem!]!
+  """
+  What changes of what the viewer sees in memory. Live only: it tells at once,
+  with an empty list, that it stands; list ` + "`" + `memoryItems` + "`" + ` then. What the viewer
+  does not see changes nothing here.
+  """
+  memoryChanged(
+    "Only in these spaces; all outside of conversations when absent."
+    spaces: [String!]
+  ): [MemoryChange!]!
   "The text of the turn in flight, while the model writes it. Live only."
   turnText(
     "Global id of the run."
@@ -2994,6 +3024,18 @@ func (ec *executionContext) childFields_LimitPause(ctx context.Context, field gr
 		return ec.fieldContext_LimitPause_approvers(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type LimitPause", field.Name)
+}
+
+func (ec *executionContext) childFields_MemoryChange(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_MemoryChange_kind(ctx, field)
+	case "id":
+		return ec.fieldContext_MemoryChange_id(ctx, field)
+	case "item":
+		return ec.fieldContext_MemoryChange_item(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MemoryChange", field.Name)
 }
 
 func (ec *executionContext) childFields_MemoryConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -4459,6 +4501,20 @@ func (ec *executionContext) field_Subscription_conversationEvents_args(ctx conte
 		return nil, err
 	}
 	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_memoryChanged_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "spaces",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["spaces"] = arg0
 	return args, nil
 }
 
@@ -9531,6 +9587,84 @@ func (ec *executionContext) fieldContext_LimitPause_approvers(_ context.Context,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Approver(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MemoryChange_kind(ctx context.Context, field graphql.CollectedField, obj *MemoryChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryChange_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v MemoryChangeKind) graphql.Marshaler {
+			return ec.marshalNMemoryChangeKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemoryChangeKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryChange_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryChange", field, false, false, "MemoryChangeKind")
+}
+
+func (ec *executionContext) _MemoryChange_id(ctx context.Context, field graphql.CollectedField, obj *MemoryChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryChange_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryChange_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MemoryChange", field, false, false, "ID")
+}
+
+func (ec *executionContext) _MemoryChange_item(ctx context.Context, field graphql.CollectedField, obj *MemoryChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryChange_item(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Item, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MemoryItem) graphql.Marshaler {
+			return ec.marshalOMemoryItem2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryItem(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryChange_item(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MemoryChange",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryItem(ctx, field)
 		},
 	}
 	return fc, nil
@@ -15445,6 +15579,50 @@ func (ec *executionContext) fieldContext_Subscription_inboxChanged(_ context.Con
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_InboxItem(ctx, field)
 		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Subscription_memoryChanged(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_memoryChanged(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().MemoryChanged(ctx, fc.Args["spaces"].([]string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*MemoryChange) graphql.Marshaler {
+			return ec.marshalNMemoryChange2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryChangeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_memoryChanged(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryChange(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_memoryChanged_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
 	}
 	return fc, nil
 }
@@ -21812,6 +21990,49 @@ func (ec *executionContext) _LimitPause(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
+var memoryChangeImplementors = []string{"MemoryChange"}
+
+func (ec *executionContext) _MemoryChange(ctx context.Context, sel ast.SelectionSet, obj *MemoryChange) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, memoryChangeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MemoryChange")
+		case "kind":
+			out.Values[i] = ec._MemoryChange_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "id":
+			out.Values[i] = ec._MemoryChange_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "item":
+			out.Values[i] = ec._MemoryChange_item(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var memoryConnectionImplementors = []string{"MemoryConnection"}
 
 func (ec *executionContext) _MemoryConnection(ctx context.Context, sel ast.SelectionSet, obj *MemoryConnection) graphql.Marshaler {
@@ -23675,6 +23896,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 		return ec._Subscription_conversationEvents(ctx, fields[0])
 	case "inboxChanged":
 		return ec._Subscription_inboxChanged(ctx, fields[0])
+	case "memoryChanged":
+		return ec._Subscription_memoryChanged(ctx, fields[0])
 	case "turnText":
 		return ec._Subscription_turnText(ctx, fields[0])
 	default:
@@ -25446,6 +25669,40 @@ func (ec *executionContext) unmarshalNLimitKind2gantryᚗdevᚋgraphᚋgenerated
 }
 
 func (ec *executionContext) marshalNLimitKind2gantryᚗdevᚋgraphᚋgeneratedᚐLimitKind(ctx context.Context, sel ast.SelectionSet, v LimitKind) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNMemoryChange2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*MemoryChange) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMemoryChange2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryChange(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNMemoryChange2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryChange(ctx context.Context, sel ast.SelectionSet, v *MemoryChange) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "MemoryChange!")
+		return graphql.Null
+	}
+	return ec._MemoryChange(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNMemoryChangeKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemoryChangeKind(ctx context.Context, v any) (MemoryChangeKind, error) {
+	var res MemoryChangeKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNMemoryChangeKind2gantryᚗdevᚋgraphᚋgeneratedᚐMemoryChangeKind(ctx context.Context, sel ast.SelectionSet, v MemoryChangeKind) graphql.Marshaler {
 	return v
 }
 

@@ -642,6 +642,16 @@ type LimitPause struct {
 	Approvers []*Approver `json:"approvers"`
 }
 
+// A change of what the viewer sees in memory.
+type MemoryChange struct {
+	// What happened.
+	Kind MemoryChangeKind `json:"kind"`
+	// Global id of the item.
+	ID string `json:"id"`
+	// The item as it is now; null for GONE.
+	Item *MemoryItem `json:"item,omitempty"`
+}
+
 // A page of what is remembered. It has no count: what the viewer may not see would be in it or missing.
 type MemoryConnection struct {
 	// The items with their cursors.
@@ -2573,6 +2583,67 @@ func (e *LimitKind) UnmarshalJSON(b []byte) error {
 }
 
 func (e LimitKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// What happened to something that is remembered, as the viewer sees it.
+type MemoryChangeKind string
+
+const (
+	// The viewer sees it, and did not before.
+	MemoryChangeKindRemembered MemoryChangeKind = "REMEMBERED"
+	// It looks different to the viewer.
+	MemoryChangeKindChanged MemoryChangeKind = "CHANGED"
+	// The viewer does not see it any more.
+	MemoryChangeKindGone MemoryChangeKind = "GONE"
+)
+
+var AllMemoryChangeKind = []MemoryChangeKind{
+	MemoryChangeKindRemembered,
+	MemoryChangeKindChanged,
+	MemoryChangeKindGone,
+}
+
+func (e MemoryChangeKind) IsValid() bool {
+	switch e {
+	case MemoryChangeKindRemembered, MemoryChangeKindChanged, MemoryChangeKindGone:
+		return true
+	}
+	return false
+}
+
+func (e MemoryChangeKind) String() string {
+	return string(e)
+}
+
+func (e *MemoryChangeKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = MemoryChangeKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid MemoryChangeKind", str)
+	}
+	return nil
+}
+
+func (e MemoryChangeKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *MemoryChangeKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e MemoryChangeKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -34,7 +34,7 @@ var names = map[string]string{
 	"Query.agent.name": "agent", "Query.runs.filter.agent": "agent", "Query.runs.filter.subject": "principal",
 	"Mutation.startConversation.input.participants": "principal", "Mutation.sendMessage.input.agent": "agent", "Mutation.startRun.input.agent": "agent",
 	"Mutation.setStage.input.agent": "agent", "Mutation.setBudget.input.node": "node", "Mutation.kill.input.name": "agent", "Mutation.liftKill.input.name": "agent",
-	"Query.recall.spaces": "space", "Query.memoryItems.filter.spaces": "space", "Query.memoryItems.filter.subject": "about",
+	"Subscription.memoryChanged.spaces": "space", "Query.recall.spaces": "space", "Query.memoryItems.filter.spaces": "space", "Query.memoryItems.filter.subject": "about",
 	"Query.memoryItems.filter.ref": "source", "Query.memoryItems.filter.principal": "principal",
 	"Mutation.remember.input.draft.space": "space", "Mutation.remember.input.draft.subject": "", "Mutation.remember.input.draft.labels": "label",
 	"Mutation.remember.input.draft.marks.labels": "label", "Mutation.remember.input.draft.source.ref": "",
