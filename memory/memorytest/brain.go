@@ -38,8 +38,9 @@ type Brain struct {
 	mu       sync.Mutex
 	items    map[string]*kept // by id
 	commands map[commandID]command
-	receipts map[string]receiptOf  // by id
-	terms    map[string]rank.Terms // by purpose key and text: they depend on nothing else
+	receipts map[string]receiptOf           // by id
+	terms    map[string]rank.Terms          // by purpose key and text: they depend on nothing else
+	cache    map[string]memory.Recollection // for a planted fault alone
 }
 
 var _ memory.Brain = (*Brain)(nil)
@@ -76,7 +77,7 @@ func NewBrain(config Config) *Brain {
 	}
 	return &Brain{
 		config: config, items: map[string]*kept{}, commands: map[commandID]command{},
-		receipts: map[string]receiptOf{}, terms: map[string]rank.Terms{},
+		receipts: map[string]receiptOf{}, terms: map[string]rank.Terms{}, cache: map[string]memory.Recollection{},
 	}
 }
 

@@ -123,6 +123,10 @@ func (p *player) look(ctx context.Context, last bool) {
 	if !last {
 		questions = questions[:2]
 	}
+	// Somebody who sees more asks the same first: nothing of that may stay.
+	if _, err := p.brain.Recall(ctx, p.scene.cast[high], questions[0]); err != nil {
+		p.failed = err
+	}
 	for _, question := range questions {
 		answer, err := p.brain.Recall(ctx, reader, question)
 		p.note("recall", answer, err)
@@ -191,12 +195,9 @@ func (p *player) probe(ctx context.Context, reader view.Reader, ids []string) {
 		p.begin("probe "+p.scene.probes[i], p.nowMs+1)
 		item, err := p.brain.Item(ctx, reader, id)
 		p.note("item", item, err)
-		receipt, err := p.brain.Receipt(ctx, reader, id)
-		p.note("receipt", receipt, err)
-		if i%3 != int(p.nowMs)%3 {
-			continue
+		if (i+len(p.scene.steps))%4 == 0 { // all of them in one world or another
+			p.command(ctx, reader, id)
 		}
-		p.command(ctx, reader, id)
 	}
 	p.begin("forget", p.nowMs+1)
 	receipt, err := p.brain.Forget(ctx, reader, memory.Selector{Ref: "handbook"})
@@ -215,6 +216,8 @@ func (p *player) command(ctx context.Context, reader view.Reader, id string) {
 	p.note("supersede", kept, err)
 	kept, err = p.brain.Consolidate(ctx, reader, []string{id, idOf(p.scene.probes[0], 1)}, draft)
 	p.note("consolidate", kept, err)
+	receipt, err := p.brain.Receipt(ctx, reader, id)
+	p.note("receipt", receipt, err)
 	item, err := p.brain.Promote(ctx, reader, id, "because")
 	p.note("promote", item, err)
 	item, err = p.brain.Declassify(ctx, reader, id, universe()[:1], "because")
@@ -222,6 +225,6 @@ func (p *player) command(ctx context.Context, reader view.Reader, id string) {
 	draft.DerivedFrom = []string{id}
 	kept, err = p.brain.Remember(ctx, reader, draft)
 	p.note("derive", kept, err)
-	receipt, err := p.brain.Forget(ctx, reader, memory.Selector{Items: []string{id}})
+	receipt, err = p.brain.Forget(ctx, reader, memory.Selector{Items: []string{id}})
 	p.note("forget", receipt, err)
 }

@@ -34,6 +34,10 @@ func (b *Brain) Recall(ctx context.Context, reader view.Reader, question memory.
 	if len(question.Text) > memory.MaxText {
 		return memory.Recollection{}, &memory.Refusal{Code: "TOO_LARGE", Detail: "The question is too long; shorten it."}
 	}
+	return b.cached(question, nowMs, func() (memory.Recollection, error) { return b.recall(ctx, reader, question, nowMs) })
+}
+
+func (b *Brain) recall(ctx context.Context, reader view.Reader, question memory.Question, nowMs int64) (memory.Recollection, error) {
 	ask := rank.Question{NowMs: nowMs}
 	var degraded []string
 	if b.asks(&reader, question.Text) {

@@ -10,6 +10,10 @@ import (
 // moreSteps is how many hidden steps are put into a world that has more.
 const moreSteps = 4
 
+// again names the same world: a memory must give the same twice before two
+// worlds can be compared.
+const again = "nothing else at all"
+
 // variant is a world that differs from another in hidden things alone.
 type variant struct {
 	name  string
@@ -22,6 +26,7 @@ func (w *writer) variants() []variant {
 	without := w.without(w.steps)
 	return []variant{
 		{"as written", w.steps},
+		{again, w.steps},
 		{"other secrets", w.otherSecrets(w.steps)},
 		{"no hidden items", without},
 		{"more hidden items", w.more(w.steps)},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -120,8 +121,8 @@ func (b *Brain) derive(reader *view.Reader, item *view.Item) error {
 func (b *Brain) same(reader *view.Reader, next *view.Item) string {
 	moment := view.Moment{NowMs: b.config.NowMs()}
 	if b.config.Wrong == KnownUnseen {
-		for id, kept := range b.items {
-			if wholeText(kept.item) == wholeText(next) {
+		for _, id := range slices.Sorted(maps.Keys(b.items)) {
+			if wholeText(b.items[id].item) == wholeText(next) {
 				return id
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gantry.dev/memory"
 	"gantry.dev/memory/view"
 )
 
@@ -26,6 +27,7 @@ const (
 	KnownUnseen                        // what is the same as something unseen is known already
 	RetiredUnseen                      // something unseen takes an item's place
 	ReceiptOfAll                       // a receipt lists what its owner never saw
+	CacheForAll                        // answers are kept by their question, whoever asked it
 )
 
 // Designs are all of them by name.
@@ -41,6 +43,7 @@ func Designs() map[string]Design {
 		"known to others":                KnownUnseen,
 		"retired by something unseen":    RetiredUnseen,
 		"a receipt of what was not seen": ReceiptOfAll,
+		"a cache for all readers":        CacheForAll,
 	}
 }
 
@@ -63,6 +66,21 @@ func (b *Brain) spoil(rendering view.Rendering, item *view.Item, reader *view.Re
 		rendering.Etag = hex.EncodeToString(sum[:16])
 	}
 	return rendering
+}
+
+// cached returns the answer to a question that somebody asked at the same time,
+// where that was planted, and otherwise asks.
+func (b *Brain) cached(question memory.Question, nowMs int64, ask func() (memory.Recollection, error)) (memory.Recollection, error) {
+	if b.config.Wrong != CacheForAll {
+		return ask()
+	}
+	at := fmt.Sprint(nowMs, question)
+	if answer, kept := b.cache[at]; kept {
+		return answer, nil
+	}
+	answer, err := ask()
+	b.cache[at] = answer
+	return answer, err
 }
 
 // spoilCursor tells with a cursor what was planted.
