@@ -280,7 +280,7 @@ func (r *recalling) best(legs [][]index.Hit, wanted, limit int) (best []store.Ch
 
 func (r *recalling) withNeighbours(ctx context.Context, best []store.Checked) ([]rank.Candidate, error) {
 	candidates := r.candidates(best)
-	neighbours, err := r.service.store.Beside(ctx, r.scope, rank.Beside(candidates, r.service.config.Plan))
+	neighbours, err := r.service.store.Beside(ctx, r.scope, rank.Beside(r.asked(), candidates, r.service.config.Plan, r.question.Limit))
 	if err != nil {
 		return nil, err
 	}
@@ -324,13 +324,19 @@ func (r *recalling) vector(c store.Checked) (joined []float32) {
 	return joined
 }
 
+// asked is the question as it is ranked by, with the vectors of all vector
+// spaces one after the other.
+func (r *recalling) asked() rank.Question {
+	asked := rank.Question{Terms: r.terms, Spans: rank.Spans(r.question.Text, r.moment.NowMs), NowMs: r.moment.NowMs}
+	for _, vector := range r.meant.vectors {
+		asked.Vector = append(asked.Vector, vector...)
+	}
+	return asked
+}
+
 // answer ranks the candidates and renders the best, with their labels of now.
 func (s *Service) answer(ctx context.Context, r *recalling, candidates []rank.Candidate) (Recollection, error) {
-	var asked []float32
-	for _, vector := range r.meant.vectors {
-		asked = append(asked, vector...)
-	}
-	ranked := rank.Rank(rank.Question{Vector: asked, Terms: r.terms, Spans: rank.Spans(r.question.Text, r.moment.NowMs), NowMs: r.moment.NowMs}, candidates, s.config.Plan)
+	ranked := rank.Rank(r.asked(), candidates, s.config.Plan)
 	answer := Recollection{Hits: []Hit{}}
 	if r.meant.degraded {
 		answer.Degraded = []string{partDense}

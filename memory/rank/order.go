@@ -54,18 +54,25 @@ type Place struct {
 	Position int
 }
 
-// Beside returns the places of the neighbours of what was found, sorted. All
-// that the reader sees at them has to be a candidate too; the caller looks up
-// which that is.
-func Beside(found []Candidate, plan Plan) []Place {
+// Beside returns the places of neighbours that may be among the first limit
+// answers, sorted; limit 0 means any. All that the reader sees at them has to
+// be a candidate too, and the caller looks up which that is. What was found is
+// at least the Depth best of each part, so a neighbour scores by what stands
+// beside it alone: most can be told not to be worth looking up.
+func Beside(question Question, found []Candidate, plan Plan, limit int) []Place {
+	found = once(found)
+	own := ownPlaces(found, scores(question, found, plan))
+	enough := 0.0
+	if ranked := Rank(question, found, plan); limit > 0 && len(ranked) >= limit {
+		enough = ranked[limit-1].Score
+	}
+	most := 1 + mostPrior(question, plan)
 	var places []Place
-	for _, c := range found {
-		if c.Position <= 0 || c.Ref == "" {
-			continue
-		}
-		for position := max(c.Position-plan.Reach, 1); position <= c.Position+plan.Reach; position++ {
-			if position != c.Position {
-				places = append(places, Place{Ref: c.Ref, Position: position})
+	for place := range own {
+		for position := max(place.Position-plan.Reach, 1); position <= place.Position+plan.Reach; position++ {
+			at := Place{Ref: place.Ref, Position: position}
+			if score := beside(own, at, plan) * most; score > 0 && score >= enough {
+				places = append(places, at)
 			}
 		}
 	}
@@ -73,6 +80,17 @@ func Beside(found []Candidate, plan Plan) []Place {
 		return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Position, b.Position))
 	})
 	return slices.Compact(places)
+}
+
+// ownPlaces returns the best score at each place.
+func ownPlaces(candidates []Candidate, own []float64) map[Place]float64 {
+	places := make(map[Place]float64, len(candidates))
+	for i, c := range candidates {
+		if c.Position > 0 && c.Ref != "" && own[i] > 0 {
+			places[placeOf(c)] = max(places[placeOf(c)], own[i])
+		}
+	}
+	return places
 }
 
 func placeOf(c Candidate) Place { return Place{Ref: c.Ref, Position: c.Position} }
@@ -84,21 +102,16 @@ func placeOf(c Candidate) Place { return Place{Ref: c.Ref, Position: c.Position}
 // nobody of anything that is no candidate.
 //
 // A reader's candidates are at least the Depth best of each part that the
-// reader sees, with those of Beside that the reader sees. Their order is then
-// that of ranking everything that the reader sees, exactly: what is no
-// candidate would score 0.
+// reader sees, with those of Beside that the reader sees. The first answers, as
+// many as Beside was told, are then exactly those of ranking everything that the
+// reader sees, as far as they score anything: what is no candidate scores less.
 func Rank(question Question, candidates []Candidate, plan Plan) []Ranked {
 	candidates = once(candidates)
 	own := scores(question, candidates, plan)
-	places := make(map[Place]float64, len(candidates))
-	for i, c := range candidates {
-		if c.Position > 0 && c.Ref != "" {
-			places[placeOf(c)] = max(places[placeOf(c)], own[i])
-		}
-	}
+	places := ownPlaces(candidates, own)
 	ranked := make([]Ranked, len(candidates))
 	for i, c := range candidates {
-		score := own[i] + beside(places, c, plan)
+		score := own[i] + beside(places, placeOf(c), plan)
 		ranked[i] = Ranked{Item: c.Item, Score: score * (1 + prior(question, c, plan))}
 	}
 	slices.SortFunc(ranked, func(a, b Ranked) int {
@@ -172,14 +185,14 @@ func overBackground(scores []float64, candidates []Candidate, depth int) {
 	}
 }
 
-// beside is what the neighbours add.
-func beside(places map[Place]float64, c Candidate, plan Plan) float64 {
-	if c.Position <= 0 || c.Ref == "" {
+// beside is what the neighbours of a place add.
+func beside(own map[Place]float64, at Place, plan Plan) float64 {
+	if at.Position <= 0 || at.Ref == "" {
 		return 0
 	}
 	sum, weight := 0.0, plan.Beside
 	for far := 1; far <= plan.Reach; far++ {
-		both := places[Place{c.Ref, c.Position - far}] + places[Place{c.Ref, c.Position + far}]
+		both := own[Place{at.Ref, at.Position - far}] + own[Place{at.Ref, at.Position + far}]
 		sum += float64(weight * both)
 		weight /= 2
 	}
@@ -199,6 +212,21 @@ func prior(question Question, c Candidate, plan Plan) float64 {
 		}
 	}
 	return added
+}
+
+// mostPrior is the most that prior can be.
+func mostPrior(question Question, plan Plan) float64 {
+	most := 0.0
+	for _, added := range plan.Kinds {
+		most = max(most, added)
+	}
+	if plan.HalfLifeMs > 0 {
+		most += plan.Recent
+	}
+	if len(question.Spans) > 0 {
+		most += plan.Dated
+	}
+	return most
 }
 
 func (s Span) holds(ms int64) bool { return s.FromMs <= ms && ms < s.UntilMs }
