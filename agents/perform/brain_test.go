@@ -97,9 +97,12 @@ func (b *brain) Items(_ context.Context, reader view.Reader, ids []string) (map[
 	if b.out {
 		return nil, errOut
 	}
-	found := map[string]view.Rendering{}
+	var found map[string]view.Rendering // nil where there is none
 	for _, item := range b.items {
 		if slices.Contains(ids, item.ID) && sees(reader, item) {
+			if found == nil {
+				found = map[string]view.Rendering{}
+			}
 			found[item.ID] = item
 		}
 	}

@@ -34,7 +34,7 @@ var (
 const (
 	maxQuestion  = 2 << 10         // bytes of a question to memory
 	lastMessages = 3               // of the conversation that belong to the goal's question
-	recallTime   = 5 * time.Second // how long memory may take for a prompt
+	recallTime   = 3 * time.Second // how long memory may take for an answer; a turn asks twice, well within a lease
 )
 
 // asking is what one run may ask memory for.
@@ -210,8 +210,8 @@ func (j *job) news() []string {
 	return ids
 }
 
-// present gives what was recalled before as the run's reader sees it now.
-// whole is false where memory could not be asked.
+// present gives what was recalled before as the run's reader sees it now; nil
+// stands for nothing known. whole is false where memory could not be asked.
 func (j *job) present(ctx context.Context, a asking, ids []string) (now map[string]view.Rendering, whole bool, err error) {
 	if len(ids) == 0 {
 		return nil, true, nil
@@ -221,7 +221,7 @@ func (j *job) present(ctx context.Context, a asking, ids []string) (now map[stri
 		ctx, cancel := context.WithTimeout(ctx, recallTime)
 		defer cancel()
 		if now, err = a.memory.Items(ctx, a.reader, ids); err == nil {
-			return now, true, nil
+			return joined(map[string]view.Rendering{}, now), true, nil
 		}
 	}
 	_, err = a.without(err)

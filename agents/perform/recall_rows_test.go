@@ -180,8 +180,9 @@ def turn(ctx):
 		change func(h *house)
 		shows  []string
 	}{
-		"forgotten": {func(h *house) { h.brain.forget("a") }, []string{"m1: [erased]", "the other"}},
-		"changed":   {func(h *house) { h.brain.put("a", view.Organisation, plain, "hotels now") }, []string{"m1: [erased]", "the other"}},
+		"forgotten":         {func(h *house) { h.brain.forget("a") }, []string{"m1: [erased]", "the other"}},
+		"all are forgotten": {func(h *house) { h.brain.forget("a"); h.brain.forget("b") }, []string{"m1: [erased]", "m2: [erased]"}},
+		"changed":           {func(h *house) { h.brain.put("a", view.Organisation, plain, "hotels now") }, []string{"m1: [erased]", "the other"}},
 		"relabelled beyond the run": {func(h *house) {
 			h.brain.put("a", view.Organisation, policy.Marking{Labels: policy.NewLabels("nobody")}, "hotels CANARY")
 		}, []string{"m1: [erased]", "the other"}},
