@@ -9,13 +9,17 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver "pgx"
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/memory"
 	"gantry.dev/memory/memorytest"
+	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
 )
 
 // postgres is an empty schema for one test.
@@ -51,6 +55,10 @@ func suite(t *testing.T, where on) {
 		"a private fact":           privateFact,
 		"what is forgotten":        forgotten,
 		"what an agent says":       untrusted,
+		"the same at once":         atOnce,
+		"forgetting at once":       forgettingRaces,
+		"what has expired":         expired,
+		"the outbox":               outbox,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, where) })
 	}
@@ -61,4 +69,63 @@ func TestPostgres(t *testing.T) {
 	t.Run("like the oracle", func(t *testing.T) { likeTheOracle(t, postgres, 8) })
 	t.Run("worlds", func(t *testing.T) { memorytest.Check(t, worlds(t, postgres), 12) })
 	t.Run("a failing statement", func(t *testing.T) { halfDone(t, postgres) })
+}
+
+// A write of one process is under way while another process writes, commits and
+// searches. When it is committed at last, the other process finds it, though
+// what is younger was there before.
+func TestPostgresALateCommitIsFound(t *testing.T) {
+	var holding atomic.Bool
+	reached, release := make(chan struct{}), make(chan struct{})
+	h := build(t, func(t *testing.T) journal.Config {
+		c := postgres(t)
+		c.Between = journaltest.Between(func(s journaltest.Statement, happen func() error) error {
+			if s.Verb == journaltest.Commits && holding.CompareAndSwap(true, false) {
+				close(reached)
+				<-release
+			}
+			return happen()
+		})
+		return c
+	})
+	files, err := journal.Open(t.Context(), journal.Config{DSN: h.config.DSN, MasterKey: masterKey, Clock: h.clock.Load, Connections: 4})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, files.Close()) })
+	elsewhere, _ := h.process(t, files)
+	bob, ann := person("bob"), person("ann")
+	h.remember(t, bob, fact("Nothing goes by road.")) // whose label set is then there for both
+	bob.Read = []view.Space{"person:ann", "person:bob"}
+	own := func(space view.Space, text string) memory.Draft {
+		return memory.Draft{Space: space, Kind: view.Fact, Text: text}
+	}
+	holding.Store(true)
+	late := make(chan error)
+	go func() {
+		_, err := h.Remember(context.Background(), bob, own("person:bob", "The late train goes north."))
+		late <- err
+	}()
+	<-reached
+	search := func() (texts []string) {
+		answer, err := elsewhere.Recall(t.Context(), bob, memory.Question{Text: "Where does the train go?"})
+		require.NoError(t, err)
+		for _, hit := range answer.Hits {
+			texts = append(texts, hit.Text)
+		}
+		return texts
+	}
+	for _, text := range []string{"The early train goes south.", "The express train goes west."} {
+		_, err = elsewhere.Remember(t.Context(), ann, own("person:ann", text))
+		require.NoError(t, err)
+		require.Contains(t, search(), text)
+	}
+	require.Len(t, search(), 2)
+	close(release)
+	require.NoError(t, <-late)
+	require.Len(t, search(), 3)
+	page, err := elsewhere.List(t.Context(), bob, memory.Filter{}, "", 10)
+	require.NoError(t, err)
+	require.Len(t, page.Items, 3)
+	_, err = elsewhere.Forget(t.Context(), bob, memory.Selector{Space: "person:bob"})
+	require.NoError(t, err)
+	require.Len(t, h.recall(t, bob, "Where does the train go?"), 2, "the other way round")
 }
