@@ -102,18 +102,18 @@ func TestWhoMaySeeSomethingElseIsToldOfAll(t *testing.T) {
 	b.changes = make(chan []string)
 	hidden := b.keep(t, "anna", public("Only for hr.", "hr"))
 	bob := b.follows(t, "bob", nil)
-	clear := func(labels ...policy.Label) {
+	cleared := func(labels ...policy.Label) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		p := b.people["bob"]
 		p.Clearance = policy.NewLabels(labels...)
 		b.people["bob"] = p
 	}
-	clear("hr")
+	cleared("hr")
 	b.changes <- []string{"anything"}
 	got := bob.differences()
 	require.Equal(t, []any{1, "REMEMBERED", hidden["id"]}, []any{len(got), got[0].Kind, got[0].ID})
-	clear()
+	cleared()
 	b.changes <- []string{"anything"}
 	require.Equal(t, []difference{{Kind: "GONE", ID: hidden["id"].(string)}}, bob.differences())
 }

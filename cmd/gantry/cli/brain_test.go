@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,11 +162,13 @@ func TestDocumentsAreRememberedAsTheyAre(t *testing.T) {
 	require.Contains(t, found, "160 EUR")
 	require.Regexp(t, `— handbook/travel.md, bytes \d+ to \d+; Travel › Hotels; Amara Diallo, 20`, found)
 
-	write(t, folder, "travel.md", travel[:strings.Index(travel, "## Hotels")])
+	beginning, _, _ := strings.Cut(travel, "## Hotels")
+	write(t, folder, "travel.md", beginning)
 	out = must(t, "remember", "handbook/travel.md", "--as", sampleAsker)
 	require.Regexp(t, `^1/1 handbook/travel.md: 0 new, [1-9] known, 0 changed, [2-9] gone in person:\S+, receipt [0-9a-f-]{36}\n$`, out)
 	require.NotContains(t, must(t, "memory", "list", "--ref", "handbook/travel.md", "--as", sampleAsker), "160 EUR")
-	must(t, "memory", "receipt", idIn(t, strings.TrimSpace(out[strings.Index(out, "receipt "):])), "--as", sampleAsker)
+	_, receipt, _ := strings.Cut(out, "receipt ")
+	must(t, "memory", "receipt", idIn(t, receipt), "--as", sampleAsker)
 
 	_, err = gantry(t, "remember", "handbook/none.md")
 	require.ErrorContains(t, err, "no such file")
@@ -174,6 +177,40 @@ func TestDocumentsAreRememberedAsTheyAre(t *testing.T) {
 	require.Contains(t, out, "(NOT_CLEARED)")
 	_, err = gantry(t, "remember", "handbook", "--space", "person:"+sampleDecider, "--as", sampleAsker)
 	require.ErrorContains(t, err, "(SPACE)", "what no file could mend ends it")
+}
+
+// Two people follow memory while a third writes: each is told of what it sees.
+func TestWhoFollowsMemoryIsToldOfWhatTheySee(t *testing.T) {
+	h := atHome(t)
+	ruth, err := h.as("ruth.abelson")
+	require.NoError(t, err)
+	heard := func(who string, until string, then func()) (texts []string) {
+		c, err := h.as(who)
+		require.NoError(t, err)
+		require.NoError(t, c.MemoryChanges(t.Context(), []string{"organisation"}, func(changes []client.MemoryChange) (bool, error) {
+			if len(changes) == 0 {
+				then()
+			}
+			for _, change := range changes {
+				require.Equal(t, "REMEMBERED", change.Kind)
+				texts = append(texts, change.Item.Text)
+			}
+			return !slices.Contains(texts, until), nil
+		}))
+		return texts
+	}
+	remember := func(text string, labels ...string) {
+		_, err := ruth.Remember(t.Context(), client.MemoryDraft{Space: "organisation", Text: text, Labels: labels})
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"The canteen is closed."}, heard("liam.byrne", "The canteen is closed.", func() {
+		remember("Band D begins at 4,000 EUR.", "hr-salary")
+		remember("The canteen is closed.")
+	}))
+	require.ElementsMatch(t, []string{"Band E begins at 5,000 EUR.", "The canteen is open."}, heard("dario.conti", "The canteen is open.", func() {
+		remember("Band E begins at 5,000 EUR.", "hr-salary")
+		remember("The canteen is open.")
+	}))
 }
 
 // What the organisation says of a folder holds whatever its writer says.

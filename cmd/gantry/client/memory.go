@@ -166,6 +166,13 @@ type MemorySpace struct {
 	Writable bool   `json:"writable"`
 }
 
+// MemoryChange is a change of what the viewer sees in memory.
+type MemoryChange struct {
+	Kind string      `json:"kind"` // REMEMBERED, CHANGED or GONE
+	ID   string      `json:"id"`   // global
+	Item *MemoryItem `json:"item"` // nil for GONE
+}
+
 const (
 	memoryFields = ` fragment M on MemoryItem{id etag space kind subject heading text display withheld{offset labels} labels integrity
  source{kind ref position offset length by{...P} run model} validFrom validTo recordedAt expiresAt archived supersedes derivedFrom}` + actorFields
@@ -177,6 +184,7 @@ const (
 	memoryItemDocument  = `query($id:ID!){memoryItem(id:$id){...M}}` + memoryFields
 	memoryItemsDocument = `query($filter:MemoryFilter,$first:Int!,$after:Cursor){memoryItems(filter:$filter,first:$first,after:$after){
  edges{node{...M}} pageInfo{hasNextPage endCursor}}}` + memoryFields
+	memoryChangedDocument = `subscription($spaces:[String!]){memoryChanged(spaces:$spaces){kind id item{...M}}}` + memoryFields
 	memorySpacesDocument  = `{memorySpaces{name readable writable}}`
 	forgetReceiptDocument = `query($id:ID!){forgetReceipt(id:$id){...F}}` + receiptFields
 
@@ -238,6 +246,22 @@ func (c *Client) MemoryItems(ctx context.Context, filter MemoryFilter, visit fun
 			return nil
 		}
 	}
+}
+
+// MemoryChanges visits what changes of what the viewer sees in some spaces, all
+// outside of conversations for none. The first visit has no change: what is
+// listed from then on misses nothing. After a cut it begins with such a visit
+// again. Errors: *Error, those of visit and of the context.
+func (c *Client) MemoryChanges(ctx context.Context, spaces []string, visit func(changes []MemoryChange) (more bool, err error)) error {
+	type told struct{ MemoryChanged []MemoryChange }
+	variables := map[string]any{}
+	if len(spaces) > 0 {
+		variables["spaces"] = spaces
+	}
+	return follow(ctx, c, memoryChangedDocument, variables, "", func(got told) (string, bool, error) {
+		more, err := visit(got.MemoryChanged)
+		return "", more, err
+	})
 }
 
 // MemorySpaces reads where the viewer may read or write. Errors: *Error.
