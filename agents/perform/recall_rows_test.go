@@ -228,8 +228,9 @@ func TestAHitOfACallLeavesItsPlaceWhenItIsNotAsItWas(t *testing.T) {
 		change func(h *house)
 		shows  string
 	}{
-		"forgotten": {func(h *house) { h.brain.forget("a") }, erasedHit},
-		"changed":   {func(h *house) { h.brain.put("a", view.Organisation, plain, "trains, and no more") }, erasedHit},
+		"forgotten":       {func(h *house) { h.brain.forget("a") }, erasedHit},
+		"with all others": {func(h *house) { h.brain.forget("a"); h.brain.forget("b") }, erasedHit},
+		"changed":         {func(h *house) { h.brain.put("a", view.Organisation, plain, "trains, and no more") }, erasedHit},
 		"no longer allowed": {func(h *house) {
 			o := h.organisation
 			o.Principals = append([]policy.Principal(nil), o.Principals...)
@@ -238,7 +239,9 @@ func TestAHitOfACallLeavesItsPlaceWhenItIsNotAsItWas(t *testing.T) {
 		}, strings.Replace(erasedHit, "erased", "withheld", 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inside(t, withMemoryTools(remembering(lookingTwice, agents.DegradeOnOutage)), func(t *testing.T, h *house) {
+			o := withMemoryTools(remembering(lookingTwice, agents.DegradeOnOutage))
+			o.Agents[0].Memory = nil // it asks only by calls
+			inside(t, o, func(t *testing.T, h *house) {
 				h.brain.put("a", view.Organisation, policy.Marking{Labels: policy.NewLabels("secret")}, "trains CANARY")
 				h.brain.put("b", view.Organisation, plain, "trains of the others")
 				h.does["things.write"] = func(context.Context, tool.Invocation) (tool.Result, error) {
@@ -251,7 +254,7 @@ func TestAHitOfACallLeavesItsPlaceWhenItIsNotAsItWas(t *testing.T) {
 				after := written(h.requests[2].Messages, nil)
 				require.NotContains(t, after, "CANARY")
 				require.Contains(t, after, c.shows)
-				require.Contains(t, after, "trains of the others")
+				require.Equal(t, name != "with all others", strings.Contains(after, "trains of the others"))
 			})
 		})
 	}
