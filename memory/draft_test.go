@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -272,7 +273,7 @@ func TestDetectorsOnlyAddLabels(t *testing.T) {
 		draft.Labels = policy.NewLabels(rapid.SliceOfN(rapid.SampledFrom([]policy.Label{"hr", "money"}), 0, 1).Draw(t, "of all")...)
 		draft.Marks = []memory.Mark{{Start: 0, End: len(draft.Text), Labels: policy.NewLabels("money")}}
 		fewer := rapid.SliceOfN(span, 0, 3).Draw(t, "fewer")
-		more := append(fewer[:len(fewer):len(fewer)], rapid.SliceOfN(span, 1, 3).Draw(t, "more")...)
+		more := slices.Concat(fewer, rapid.SliceOfN(span, 1, 3).Draw(t, "more"))
 		with := func(found []memory.Found) []policy.Labels {
 			rules := draftRules()
 			rules.Detect = func(string) []memory.Found { return append([]memory.Found(nil), found...) }
