@@ -8,7 +8,7 @@ import (
 
 // How long passages are, in bytes of the normal form.
 const (
-	enough = 800  // a passage that has as many may end
+	enough = 800  // what goes on may as well begin the next one
 	most   = 1200 // none has more
 )
 
@@ -137,7 +137,7 @@ func (a *assembler) paragraph(text string) error {
 	if err != nil {
 		return err
 	}
-	if a.started && (at+len(text)-a.begin > most || a.end-a.begin >= enough) {
+	if a.started && at+len(text)-a.begin > most {
 		a.flush()
 	}
 	if !a.started {

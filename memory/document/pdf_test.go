@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"compress/zlib"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -105,13 +108,41 @@ func TestRefusesPDFThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A text that is shown on very many pages makes a document no larger than it may
-// be, and a reader whose time is over stops.
-func TestPDFIsBounded(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := shared().Read(ctx, "a.pdf", pages("", shown("Some text.")))
-	require.ErrorIs(t, err, context.Canceled)
+// A reader that is no longer waited for stops, in the middle of a page, and the
+// next file is read as ever.
+func TestPDFStopsWithItsContext(t *testing.T) {
+	_, err := shared().Read(t.Context(), "a.pdf", pages("", shown("Some text.")))
+	require.NoError(t, err)
+	endless := deflated([]byte(strings.Repeat(shown("Words upon words upon words."), 2_000_000)))
+	objects := []string{"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Count 1 /Kids [4 0 R] >>", "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+		"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> /Contents 5 0 R >>",
+		fmt.Sprintf("<< /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream", len(endless), endless)}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err = shared().Read(ctx, "a.pdf", pdf("", objects...))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(start), 10*time.Second, "to its end it takes longer")
 	_, err = shared().Read(t.Context(), "a.pdf", pages("", shown("Some text.")))
-	require.NoError(t, err, "the next one is read")
+	require.NoError(t, err)
+	cancelled, stop := context.WithCancel(t.Context())
+	stop()
+	_, err = shared().Read(cancelled, "a.pdf", pages("", shown("Some text.")))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// Several files are read at once, each in a memory of its own.
+func TestPDFsAreReadTogether(t *testing.T) {
+	var group sync.WaitGroup
+	docs, errs := make([]document.Document, 8), make([]error, 8)
+	for i := range docs {
+		group.Go(func() {
+			docs[i], errs[i] = shared().Read(t.Context(), "a.pdf", pages("", shown(fmt.Sprint("Text of file ", i))))
+		})
+	}
+	group.Wait()
+	require.NoError(t, errors.Join(errs...))
+	for i, doc := range docs {
+		require.Equal(t, fmt.Sprint("Text of file ", i), doc.Normal)
+	}
 }
