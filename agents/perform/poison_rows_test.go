@@ -47,6 +47,7 @@ func TestCase_44_AStoredInstructionIsDataAndHoldsWhatItSteers(t *testing.T) {
 				require.Equal(t, policy.Untrusted, h.state(id).Marking.Integrity, "what is recalled influences the run")
 				require.Equal(t, policy.Hold, call.Verdict.Answer)
 				require.True(t, slices.ContainsFunc(call.Verdict.Reasons, func(r policy.Reason) bool { return r.Policy == policy.ReasonUntrusted }))
+				require.Equal(t, policy.Untrusted, call.Arguments.Marking.Integrity, "and whoever decides is told")
 				require.Zero(t, h.invoked["things.write"], "nothing happens without a person")
 				messages := h.requests[0].Messages
 				require.NotContains(t, messages[0].Text, "ignore your instructions", "no instruction slot holds it")
