@@ -62,8 +62,9 @@ func (h House) sayRemembered(command *cobra.Command, done client.Remembered, err
 
 // found is a file to be remembered.
 type found struct {
-	name string // what its passages bear as their ref
-	path string // where it is here
+	name  string // what its passages bear as their ref
+	path  string // where it is here
+	fault error  // why it cannot be looked at
 }
 
 // tally counts what became of files.
@@ -121,6 +122,9 @@ func told(done client.MemoryDocument) string {
 const maxFile = 32 << 20
 
 func rememberFile(ctx context.Context, c *client.Client, file found, draft client.MemoryDraft) (client.MemoryDocument, error) {
+	if file.fault != nil {
+		return client.MemoryDocument{}, file.fault
+	}
 	opened, err := os.Open(file.path)
 	if err != nil {
 		return client.MemoryDocument{}, err
@@ -159,26 +163,34 @@ func filesOf(given string) ([]found, error) {
 		return nil, err
 	}
 	name := nameOf(given)
+	if about.Mode().IsRegular() {
+		return []found{{name: name, path: given}}, nil
+	}
 	if !about.IsDir() {
-		return []found{{name, given}}, nil
+		return nil, fmt.Errorf("%s is neither a file nor a folder; \"-\" is the standard input", given)
+	}
+	root, err := filepath.EvalSymlinks(given) // the one link that was named is followed
+	if err != nil {
+		return nil, err
 	}
 	var files []found
-	err = filepath.WalkDir(given, func(at string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	err = filepath.WalkDir(root, func(at string, entry fs.DirEntry, err error) error {
+		rest, outside := filepath.Rel(root, at)
+		if outside != nil {
+			return outside
 		}
-		rest, err := filepath.Rel(given, at)
-		if err != nil {
+		file := found{name: path.Join(name, filepath.ToSlash(rest)), path: at, fault: err}
+		switch {
+		case err != nil && at == root:
 			return err
-		}
-		if hidden := rest != "." && strings.HasPrefix(entry.Name(), "."); hidden {
+		case err != nil: // a folder that cannot be read is said, as a file is
+			files = append(files, file)
+		case at != root && strings.HasPrefix(entry.Name(), "."):
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
-			return nil
-		}
-		if entry.Type().IsRegular() {
-			files = append(files, found{path.Join(name, filepath.ToSlash(rest)), at})
+		case entry.Type().IsRegular():
+			files = append(files, file)
 		}
 		return nil
 	})
