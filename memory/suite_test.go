@@ -32,6 +32,9 @@ type house struct {
 	ids    *atomic.Int64
 	index  func() index.Indexes
 	tuning memory.Config // what a test wants otherwise
+
+	relayed   bool   // changes are queued for the index
+	announced func() // hears that some were
 }
 
 var freshFile = journaltest.Files(func(path string) error {
@@ -80,7 +83,7 @@ func (h *house) process(t *testing.T, files *journal.Store) (*memory.Service, *s
 	t.Helper()
 	databases := files.Databases()
 	kept, err := store.New(store.Config{Write: databases.Write, Read: databases.Read, Postgres: databases.Postgres,
-		MasterKey: masterKey, Now: files.Now, NewID: h.newID})
+		MasterKey: masterKey, Now: files.Now, NewID: h.newID, Relayed: h.relayed, Announced: h.announced})
 	require.NoError(t, err)
 	config := h.tuning
 	config.Store, config.Indexes = kept, h.index()

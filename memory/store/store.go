@@ -29,6 +29,7 @@ type Config struct {
 	Now       func(context.Context) (ms int64, _ error) // UTC ms, the database's clock
 	NewID     func() string                             // nil: random ids
 	Relayed   bool                                      // whether changes are queued for an index that does not follow the store by itself
+	Announced func()                                    // hears that something was queued and committed; must not block; nil: nobody does
 }
 
 // Store is memory in a database. It is safe for concurrent use.

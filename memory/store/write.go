@@ -23,8 +23,9 @@ type Reading struct {
 // Tx is one write: whole or not at all.
 type Tx struct {
 	conn
-	store *Store
-	nowMs int64
+	store     *Store
+	nowMs     int64
+	announced bool // something is queued for an index
 }
 
 // Write runs one transaction. What the function returns rolls it back, and is
@@ -43,10 +44,17 @@ func (s *Store) transact(ctx context.Context, on beginner, nowMs int64, write fu
 		return failed(err)
 	}
 	defer func() { _ = tx.Rollback() }() // says so where it was committed
-	if err := write(ctx, &Tx{conn: conn{on: tx, postgres: s.config.Postgres}, store: s, nowMs: nowMs}); err != nil {
+	writing := &Tx{conn: conn{on: tx, postgres: s.config.Postgres}, store: s, nowMs: nowMs}
+	if err := write(ctx, writing); err != nil {
 		return err
 	}
-	return failed(tx.Commit())
+	if err := tx.Commit(); err != nil {
+		return failed(err)
+	}
+	if writing.announced && s.config.Announced != nil {
+		s.config.Announced()
+	}
+	return nil
 }
 
 // Alone holds everybody else who asks for the same thing up until the
