@@ -104,8 +104,8 @@ func (a asking) without(cause error) (recollection, error) {
 // forgotten nothing can be guessed from it once the run's key is gone.
 func (a asking) sealed(r view.Rendering) run.Recalled {
 	shown, err := canon.Marshal(r)
-	if err != nil {
-		shown = []byte(r.Etag) // a rendering holds nothing that JSON cannot say
+	if err != nil || len(a.key) == 0 { // erased with its subject: then only what memory keyed itself
+		shown = []byte(r.Etag)
 	}
 	return run.Recalled{Item: r.ID, Space: string(r.Space), Etag: r.Etag, Digest: run.Fingerprint(a.key, shown), Marking: r.Marking}
 }

@@ -131,6 +131,26 @@ func TestFault_K15_ADigestOfWhatIsForgottenAnswersNoGuess(t *testing.T) {
 	})
 }
 
+func TestFault_K15_ARunWhoseSubjectWasErasedRecallsUnderNoEmptyKey(t *testing.T) {
+	inside(t, remembering(answering, agents.DegradeOnOutage), func(t *testing.T, h *house) {
+		h.brain.put("a", view.Organisation, plain, "hotels cost 200")
+		h.brain.breakDown(true)
+		id := h.start("hotels")
+		h.brain.breakDown(false)
+		require.NoError(t, h.EraseSubject(t.Context(), "ada"))
+		h.steer(id, "hotels again", run.Steer{})
+		h.work()
+		require.Equal(t, run.StatusCompleted, h.state(id).Status)
+		shown, err := h.brain.Items(t.Context(), view.Reader{Read: []view.Space{view.Organisation}}, []string{"a"})
+		require.NoError(t, err)
+		form, err := canon.Marshal(shown["a"])
+		require.NoError(t, err)
+		recalled := h.state(id).Recalled()
+		require.Len(t, recalled, 1, "the steer alone was asked about")
+		require.NotEqual(t, run.Fingerprint(nil, form), recalled[0].Digest)
+	})
+}
+
 // journalOf is everything that is recorded of a run, with its texts.
 func journalOf(t *testing.T, h *house, id string) string {
 	t.Helper()

@@ -50,6 +50,9 @@ var mutants = []mutant{
 	{"what is recalled marks the run", "run/apply.go",
 		[]change{{"s.Marking = s.Marking.Join(recalled.Marking)", "if !PLANTED {\n s.Marking = s.Marking.Join(recalled.Marking)\n}"}},
 		"TestWhatIsRecalledMarksTheRun", "read and opaque", "MARKING_LOST", 1},
+	{"what is recalled is sealed to its run", "run/recall.go",
+		[]change{{"whole.Amendment = r.seal(snapshot)", "whole.Amendment = r.seal(unless(PLANTED, snapshot))"}},
+		"TestARecallIsSealedToItsRunAndNothingIsWrittenForNothing", "read and opaque", "RECALL_UNSEALED", 1},
 
 	{"versions", "run/journalform.go",
 		[]change{{"if from != head.Version {", "if !PLANTED && from != head.Version {"}}, "", "", "does not follow record", 1},
