@@ -45,7 +45,7 @@ var layers = map[string][]string{
 	"agents/perform":                   {"agents", "agents/model", "agents/tool", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"memory":                           {"memory/embed", "memory/index", "memory/rank", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/policy"},
 	"memory/detect":                    {},
-	"memory/document":                  {"memory/view", "orchestrator/policy"},
+	"memory/document":                  {"memory/detect", "memory/view", "orchestrator/policy"},
 	"memory/embed":                     {"memory/embed/table", "memory/rank", "orchestrator/policy"},
 	"memory/embed/table":               {},
 	"memory/embed/wordnet":             {"memory/embed/table", "memory/rank"},

@@ -4,12 +4,14 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"gantry.dev/memory/detect"
 )
 
 // How long passages are, in bytes of the normal form.
 const (
 	enough = 800  // what goes on may as well begin the next one
-	most   = 1200 // none has more
+	most   = 1200 // none has more, but what must not be cut; see keepWhole
 )
 
 const (
@@ -182,11 +184,31 @@ func (a *assembler) flush() {
 func (a *assembler) document() Document {
 	a.alone()
 	a.flush()
-	doc := Document{Title: a.title, Normal: a.normal.String(), Passages: a.passages}
+	doc := Document{Title: a.title, Normal: a.normal.String()}
+	doc.Passages = keepWhole(doc.Normal, a.passages)
 	for i, p := range doc.Passages {
 		doc.Passages[i].Text = doc.Normal[p.Offset : p.Offset+p.Length]
 	}
 	return doc
+}
+
+// keepWhole makes one of the passages that a secret or a number of a person lies
+// across, however long that is: in a part of it nobody would know it again.
+func keepWhole(normal string, passages []Passage) []Passage {
+	spans := detect.Unite(detect.Find(normal))
+	kept := passages[:0]
+	for _, p := range passages {
+		for len(spans) > 0 && spans[0].End <= p.Offset {
+			spans = spans[1:]
+		}
+		if last := len(kept) - 1; last >= 0 && len(spans) > 0 && spans[0].Start < kept[last].Offset+kept[last].Length {
+			kept[last].Length = p.Offset + p.Length - kept[last].Offset
+			continue
+		}
+		p.Position = len(kept) + 1
+		kept = append(kept, p)
+	}
+	return kept
 }
 
 // cut returns where a text that is too long for one passage ends best: behind a
@@ -201,7 +223,7 @@ func cut(text string) int {
 	for i, r := range text[:limit] {
 		if unicode.IsSpace(r) {
 			word = i
-			if r == '\n' || strings.ContainsRune(`.!?…:"')]`, before) {
+			if r == '\n' || strings.ContainsRune(`.!?…"')]`, before) {
 				sentence = i
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 	"pgregory.net/rapid"
 
+	"gantry.dev/memory/detect"
 	"gantry.dev/memory/document"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/policy"
@@ -38,7 +39,7 @@ func holds(t require.TestingT, doc document.Document) {
 	at := 0
 	for i, p := range doc.Passages {
 		ok := p.Position == i+1 && p.Offset >= at && p.Offset+p.Length <= len(doc.Normal) && doc.Normal[p.Offset:p.Offset+p.Length] == p.Text &&
-			p.Text != "" && strings.TrimSpace(p.Text) == p.Text && len(p.Text) <= 1200 && utf8.ValidString(p.Text) && utf8.ValidString(p.Heading)
+			p.Text != "" && strings.TrimSpace(p.Text) == p.Text && (len(p.Text) <= 1200 || len(detect.Find(p.Text)) > 0) && utf8.ValidString(p.Text) && utf8.ValidString(p.Heading)
 		require.True(t, ok, "passage %d: %+v", i, p)
 		at = p.Offset + p.Length
 	}
@@ -196,4 +197,33 @@ func TestCitationsAreExact(t *testing.T) {
 		holds(t, doc)
 		require.True(t, strings.HasPrefix(doc.Normal, "start"))
 	})
+}
+
+// A secret is in one passage, whatever its length and whatever lies in it, so
+// that who looks at each passage alone finds all of it.
+func TestSecretsAreNotCut(t *testing.T) {
+	body := strings.Repeat(strings.Repeat("MIIEvQIB", 8)+"\n", 60)
+	for _, block := range []string{
+		"-----BEGIN PRI" + "VATE KEY-----\n" + body + "-----END PRI" + "VATE KEY-----",
+		"-----BEGIN PGP PRI" + "VATE KEY BLOCK-----\nVersion: GnuPG v2\n\n" + body + "=aB3d\n-----END PGP PRI" + "VATE KEY BLOCK-----",
+	} {
+		for ahead := range 40 {
+			text := strings.Repeat("Some words go before. ", ahead*3) + "\n\n" + block + "\n\nand after it.\n\n" + strings.Repeat("word ", ahead*11) + "DE89 3704 0044 0532 0130 00 " + strings.Repeat("word ", 300)
+			for _, name := range []string{"a.txt", "a.md"} {
+				doc, err := document.Read(name, []byte(text))
+				require.NoError(t, err)
+				holds(t, doc)
+				shown := ""
+				for _, p := range doc.Passages {
+					out, err := detect.Redact(p.Text, detect.Unite(detect.Find(p.Text)), "[redacted]")
+					require.NoError(t, err)
+					shown += out + "\n"
+				}
+				require.NotContains(t, shown, "MIIE", ahead)
+				require.NotContains(t, shown, "DE89", ahead)
+				require.NotContains(t, shown, "0130 00", ahead)
+				require.Contains(t, shown, "and after it.")
+			}
+		}
+	}
 }
