@@ -9,7 +9,7 @@ const (
 	ruleKey  = "private-key"
 	ruleLong = "long-secret" // what goes on of a secret that is longer than the window
 
-	keyMost = 64 << 10 // bytes of one private key, far more than any has
+	keyMost = 48 << 10 // bytes of one private key, far more than any has
 	keyLine = 1 << 10  // bytes of a line that are looked at together
 	keyEnd  = 128      // bytes that the line which closes a key fits in
 )

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,6 +17,7 @@ const (
 
 const (
 	joint       = " › " // between headings
+	pathMost    = 960   // bytes of all of them; the outermost are left out
 	headingMost = 200   // bytes of one heading in a path; longer ones are cut
 	levelMost   = 16    // headings of one path
 	passageMost = 200_000
@@ -172,10 +174,15 @@ func (a *assembler) flush() {
 		return
 	}
 	a.started = false
-	parts := make([]string, len(a.path))
-	for i, h := range a.path {
-		parts[i] = h.text
+	var parts []string
+	size := 0
+	for _, h := range slices.Backward(a.path) {
+		if size += len(h.text) + len(joint); size > pathMost {
+			break
+		}
+		parts = append(parts, h.text)
 	}
+	slices.Reverse(parts)
 	a.passages = append(a.passages, Passage{
 		Heading: strings.Join(parts, joint), Offset: a.begin, Length: a.end - a.begin, Position: len(a.passages) + 1,
 	})

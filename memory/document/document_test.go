@@ -39,7 +39,7 @@ func holds(t require.TestingT, doc document.Document) {
 	at := 0
 	for i, p := range doc.Passages {
 		ok := p.Position == i+1 && p.Offset >= at && p.Offset+p.Length <= len(doc.Normal) && doc.Normal[p.Offset:p.Offset+p.Length] == p.Text &&
-			p.Text != "" && strings.TrimSpace(p.Text) == p.Text && (len(p.Text) <= 1200 || len(detect.Find(p.Text)) > 0) && utf8.ValidString(p.Text) && utf8.ValidString(p.Heading)
+			p.Text != "" && strings.TrimSpace(p.Text) == p.Text && (len(p.Text) <= 1200 || len(detect.Find(p.Text)) > 0) && utf8.ValidString(p.Text) && utf8.ValidString(p.Heading) && len(p.Heading) < 1000
 		require.True(t, ok, "passage %d: %+v", i, p)
 		at = p.Offset + p.Length
 	}
@@ -182,6 +182,18 @@ func TestCutsWhereItReadsBest(t *testing.T) {
 	for _, p := range doc.Passages[:len(doc.Passages)-1] {
 		require.GreaterOrEqual(t, len(p.Text), 800)
 	}
+}
+
+func TestHeadingsStayShort(t *testing.T) {
+	text := ""
+	for level := range 6 {
+		text += strings.Repeat("#", level+1) + " " + strings.Repeat("héading ", 40) + "\n\n"
+	}
+	doc, err := document.Read("a.md", []byte(text+"text"))
+	require.NoError(t, err)
+	holds(t, doc)
+	require.Contains(t, doc.Passages[0].Text, "héading héading", "what a heading is cut by stands in the text")
+	require.Equal(t, "text", doc.Passages[len(doc.Passages)-1].Text)
 }
 
 // Whatever is written, each passage is cited exactly, and no text is lost.
