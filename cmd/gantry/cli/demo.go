@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,9 +11,11 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/showcase"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/deploy/sample"
 	"gantry.dev/orchestrator/run"
@@ -48,8 +51,70 @@ func demoCommand() *cobra.Command {
 	}
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the timeline")
 	command.Flags().StringVar(&granted, "grant", "INV-1004", "invoice whose adjustment the controller grants")
+	command.AddCommand(demoMemoryCommand())
 	command.Flags().StringVar(&denied, "deny", "INV-1008", "invoice whose adjustment the controller denies")
 	return command
+}
+
+func demoMemoryCommand() *cobra.Command {
+	var asJSON bool
+	question := showcase.Question
+	command := &cobra.Command{
+		Use:   "memory",
+		Short: "Ask five people's view of what the sample organisation remembers, and forget a fact",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			out := command.OutOrStdout()
+			if asJSON {
+				out = io.Discard
+			}
+			result, err := showMemory(command.Context(), out, question)
+			if err != nil || !asJSON {
+				return err
+			}
+			encoder := json.NewEncoder(command.OutOrStdout())
+			encoder.SetIndent("", "  ")
+			return encoder.Encode(result)
+		},
+	}
+	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the tables")
+	command.Flags().StringVar(&question, "ask", question, "what the five are asked")
+	return command
+}
+
+func showMemory(ctx context.Context, out io.Writer, question string) (result showcase.Result, err error) {
+	folder, err := os.MkdirTemp("", "gantry-demo-")
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
+	var log logged
+	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = h.close() }() // what was shown is shown
+	return showcase.Run(ctx, showcase.House{As: h.as, Folder: folder, Log: log.String}, out, question)
+}
+
+// logged keeps what is written to a log.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write adds to it.
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns all of it.
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // reconcilable finds what cannot be shown, before anything is begun.

@@ -3,10 +3,12 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/cmd/gantry/cli/showcase"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -39,4 +41,45 @@ func TestDemoRefusesWhatItCannotShowAtOnce(t *testing.T) {
 		_, err := gantry(t, append([]string{"demo"}, args...)...)
 		require.Regexp(t, "choose two|has no invoice", err)
 	}
+}
+
+// The same question has a right answer for each: what nobody may miss, and what
+// is not for them.
+func TestDemoOfMemoryGivesFivePeopleFiveAnswers(t *testing.T) {
+	var out bytes.Buffer
+	root := Root()
+	root.SetOut(&out)
+	root.SetArgs([]string{"demo", "memory", "--json"})
+	require.NoError(t, root.ExecuteContext(t.Context()))
+	var result showcase.Result
+	require.NoError(t, json.Unmarshal(out.Bytes(), &result))
+	said := func(answers []showcase.Answer) map[string]string {
+		all := map[string]string{}
+		for _, answer := range answers {
+			for _, reading := range answer.Readings {
+				all[answer.Principal] += reading.Text + "\n"
+			}
+		}
+		return all
+	}
+	before, after := said(result.Answers), said(result.After)
+	const band, warning, forecast, bonus = "Amara Diallo goes to band C with 3,480 EUR", "put off because of the written warning", "310,000 EUR for", "sales bonus"
+	for who, words := range map[string][]string{
+		"ruth.abelson": {band, warning, "3.1 %"}, "tomas.rehak": {forecast}, "liam.byrne": {bonus, "car allowance"},
+		"jonas.petersen": {forecast, "five more days of leave"}, "pieter.vanacker": {"takes place in April"},
+	} {
+		for _, word := range words {
+			require.Contains(t, before[who], word, who)
+		}
+		for _, other := range []string{band, warning, "3.1 %", forecast, bonus, "car allowance", "five more days of leave"} {
+			if !slices.Contains(words, other) {
+				require.NotContains(t, before[who], other, who)
+			}
+		}
+		require.NotContains(t, before[who], "Rk7-quayside", who)
+		require.Contains(t, after[who], "takes place in April", who)
+		require.NotContains(t, after[who], band, who)
+	}
+	require.Len(t, result.Checks, 5)
+	require.NotNil(t, result.Receipt.VerifiedAt)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -102,9 +103,27 @@ type MemoryDraft struct {
 	Subject     string     `json:"subject,omitempty"`
 	Text        string     `json:"text"`
 	Labels      []string   `json:"labels,omitempty"`
+	Marks       []Mark     `json:"marks,omitempty"`
 	Integrity   string     `json:"integrity,omitempty"`
 	ExpiresAt   *time.Time `json:"expiresAt,omitempty"`
 	DerivedFrom []string   `json:"derivedFrom,omitempty"` // global ids
+}
+
+// Mark gives a part of a draft's text labels of its own.
+type Mark struct {
+	Start  int      `json:"start"` // bytes
+	End    int      `json:"end"`   // bytes
+	Labels []string `json:"labels"`
+	Quote  string   `json:"quote"` // what stands there
+}
+
+// MarkOf marks the one place of a text where the quote stands.
+func MarkOf(text, quote string, labels []string) (Mark, error) {
+	start := strings.Index(text, quote)
+	if quote == "" || start < 0 || strings.Contains(text[start+1:], quote) {
+		return Mark{}, fmt.Errorf("%q does not stand in the text exactly once", quote)
+	}
+	return Mark{Start: start, End: start + len(quote), Labels: labels, Quote: quote}, nil
 }
 
 // Remembered is what became of a draft.
