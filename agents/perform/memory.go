@@ -25,7 +25,6 @@ type Memory interface {
 	Remember(ctx context.Context, reader view.Reader, draft memory.Draft) (memory.Remembered, error)
 }
 
-// errMemoryOut means that a run waits until memory can be asked.
 var (
 	errMemoryOut = errors.New("memory cannot be asked now, and the agent waits for it")
 	errNoMemory  = errors.New("this process has no memory")
@@ -75,10 +74,11 @@ func (a asking) about(ctx context.Context, question string, known []run.Recalled
 	marking, bytes := a.marking, 0
 	for _, hit := range found.Hits {
 		size := len(hit.Heading) + len(hit.Text)
+		same := func(r run.Recalled) bool { return r.Item == hit.ID && r.Etag == hit.Etag }
 		switch {
 		case len(got.items) == a.budget.Items:
 			return got, nil
-		case slices.ContainsFunc(known, func(r run.Recalled) bool { return r.Item == hit.ID && r.Etag == hit.Etag }):
+		case slices.ContainsFunc(known, same) || slices.ContainsFunc(got.items, same):
 			continue
 		case bytes+size > 4*a.budget.Tokens: // whole or not at all; a smaller one may fit
 			continue
