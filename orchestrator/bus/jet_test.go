@@ -90,7 +90,7 @@ func TestDeletedStreamIsProvidedAgain(t *testing.T) {
 func TestStreamsHaveLimits(t *testing.T) {
 	s := startServer(t)
 	b := openAt(t, s.ClientURL())
-	topics := []bus.Topic{bus.TopicEvents, bus.TopicDue, bus.TopicText, bus.TopicCommands, bus.TopicParked}
+	topics := []bus.Topic{bus.TopicEvents, bus.TopicDue, bus.TopicText, bus.TopicMemory, bus.TopicCommands, bus.TopicParked}
 	for _, topic := range topics {
 		require.NoError(t, b.Publish(t.Context(), topic, bus.Message{ID: "1"}))
 	}

@@ -11,6 +11,7 @@ const (
 	TopicEvents   Topic = "events"   // a Notice for every committed batch; to every process
 	TopicDue      Topic = "due"      // runs may be claimed; to every process
 	TopicText     Topic = "text"     // text of a turn in progress, see TextDelta; to every process
+	TopicMemory   Topic = "memory"   // something is queued for memory's index; to every process
 	TopicCommands Topic = "commands" // wishes from outside, see Receiver; to one process each
 	TopicParked   Topic = "parked"   // commands that could not be taken, see Parked
 )
@@ -40,6 +41,7 @@ var kept = map[Topic]keeping{
 	TopicEvents:   {age: time.Hour, bytes: 256 << 20, distinct: 2 * time.Minute},
 	TopicDue:      {age: time.Minute, bytes: 8 << 20, memory: true, distinct: time.Minute},
 	TopicText:     {age: 10 * time.Second, bytes: 32 << 20, memory: true, distinct: time.Second},
+	TopicMemory:   {age: time.Minute, bytes: 8 << 20, memory: true, distinct: time.Second},
 	TopicCommands: {bytes: 256 << 20, queue: true, distinct: 2 * time.Minute},
 	TopicParked:   {age: 30 * 24 * time.Hour, bytes: 256 << 20, distinct: 2 * time.Minute},
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +23,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"gantry.dev/cmd/gantry/wire"
+	"gantry.dev/memory/embed"
+	"gantry.dev/memory/index/qdrant"
 )
 
 // settings are what an operator tells a process: in a file, in the environment
@@ -41,6 +44,11 @@ type settings struct {
 	Poll     time.Duration     `koanf:"poll"`
 	Drain    time.Duration     `koanf:"drain"`
 	Secrets  map[string]string `koanf:"secrets"`
+
+	Qdrant     string `koanf:"qdrant"`
+	Embeddings string `koanf:"embeddings"`
+	Embedder   string `koanf:"embedder"`
+	Dimensions int    `koanf:"dimensions"`
 }
 
 const (
@@ -60,6 +68,10 @@ func settingFlags(command *cobra.Command, listen string) {
 	flags.StringSlice("origins", nil, "other origins whose pages may use the interface, for example https://app.example.org")
 	flags.String("issuer", "gantry", "issuer of bearer tokens")
 	flags.String("files", "", "root of the built-in file tools; by default there are none")
+	flags.String("qdrant", "", "http(s)://host:6334 of the Qdrant server that has memory's index, its key the secret qdrant; by default the index is in the process")
+	flags.String("embeddings", "", "base URL of OpenAI's embeddings protocol, its key the secret embeddings; by default only the vectors that come with the process")
+	flags.String("embedder", "", "model of the embeddings, as their server names it")
+	flags.Int("dimensions", 0, "how many dimensions its vectors have; by default the server is asked at the start")
 	flags.String(headsFlag, "", "folder of signed heads, better not where the database is; by default heads in the folder; "+noHeads+" signs none")
 	flags.Duration("attest", time.Minute, "how often heads are signed")
 	flags.String("worker", "", "names this process in leases; by default made up")
@@ -174,7 +186,23 @@ func (s settings) headsFolder() string {
 func (s settings) config(log *slog.Logger) wire.Config {
 	return wire.Config{Heads: s.headsFolder(), Attest: s.Attest,
 		Folder: s.Folder, Database: s.Database, Bus: s.Bus, Listen: s.Listen, Origins: s.Origins, Issuer: s.Issuer, Files: s.Files,
-		Worker: s.Worker, Lease: s.Lease, Poll: s.Poll, Drain: s.Drain, Secrets: s.Secrets, Log: log}
+		Worker: s.Worker, Lease: s.Lease, Poll: s.Poll, Drain: s.Drain, Secrets: s.Secrets, Log: log, Memory: s.memory(log)}
+}
+
+// The secrets of what memory works with.
+const (
+	qdrantSecret     = "qdrant"
+	embeddingsSecret = "embeddings"
+)
+
+// memory is with what a process of the settings remembers.
+func (s settings) memory(log *slog.Logger) wire.Memory {
+	m := wire.Memory{Qdrant: qdrant.Config{URL: s.Qdrant, APIKey: qdrant.Key(s.Secrets[qdrantSecret]), Logger: log},
+		Embeddings: embed.EndpointConfig{BaseURL: s.Embeddings, Model: s.Embedder, Dim: s.Dimensions}}
+	if key, given := s.Secrets[embeddingsSecret]; given {
+		m.Embeddings.Key = func(context.Context) (string, error) { return key, nil }
+	}
+	return m
 }
 
 // logTo writes what an operator should see, one JSON object on each line.

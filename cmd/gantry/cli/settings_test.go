@@ -71,3 +71,25 @@ func (s *stopper) Write(text []byte) (int, error) {
 	defer s.stop()
 	return s.Buffer.Write(text)
 }
+
+// What memory works with is said by settings like everything else. A key that
+// would cross the network for all to read is refused, and not repeated.
+func TestSettingsSayWithWhatMemoryWorks(t *testing.T) {
+	folder := t.TempDir()
+	must(t, "keys", "--folder", folder)
+	t.Setenv("GANTRY_SECRET_QDRANT", "canary-key")
+	t.Setenv("GANTRY_QDRANT", "http://qdrant.example.org:6334")
+	_, err := gantry(t, "migrate", "--folder", folder)
+	require.ErrorContains(t, err, "use https")
+	require.NotContains(t, err.Error(), "canary")
+	t.Setenv("GANTRY_QDRANT", "")
+	t.Setenv("GANTRY_SECRET_EMBEDDINGS", "canary-key")
+	_, err = gantry(t, "migrate", "--folder", folder, "--embeddings", "http://embeddings.example.org/v1", "--embedder", "m", "--dimensions", "8")
+	require.ErrorContains(t, err, "https")
+	require.NotContains(t, err.Error(), "canary")
+	_, err = gantry(t, "migrate", "--folder", folder, "--embeddings", "https://embeddings.example.org/v1")
+	require.ErrorContains(t, err, "needs the name of a model")
+	_, err = gantry(t, "migrate", "--folder", folder, "--embedder", "m")
+	require.ErrorContains(t, err, "say with embeddings where it is")
+	must(t, "migrate", "--folder", folder)
+}

@@ -88,5 +88,13 @@ func (c Config) Validate() error {
 	if c.Lease < 0 || c.Poll < 0 || c.Drain < 0 || c.Attest < 0 {
 		faults = append(faults, errors.New("lease, poll, drain, attest: must not be negative"))
 	}
+	if c.Memory.Qdrant.URL != "" {
+		faults = append(faults, c.Memory.Qdrant.Validate())
+	}
+	if c.Memory.Embeddings.BaseURL != "" {
+		faults = append(faults, c.Memory.Embeddings.Validate())
+	} else if c.Memory.Embeddings.Model != "" {
+		faults = append(faults, errors.New("embedder: say with embeddings where it is"))
+	}
 	return errors.Join(faults...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"gantry.dev/agents"
 	"gantry.dev/cmd/gantry/service"
@@ -15,6 +16,7 @@ import (
 	"gantry.dev/memory/index/qdrant"
 	"gantry.dev/memory/store"
 	"gantry.dev/memory/view"
+	"gantry.dev/orchestrator/bus"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 )
@@ -23,23 +25,86 @@ import (
 // this process and the vectors that come with it.
 type Memory struct {
 	Qdrant qdrant.Config // without a URL: the index in this process
+	// Embeddings makes vectors besides those that come with the process, of texts
+	// that may be sent there; without a BaseURL: nothing does.
+	Embeddings embed.EndpointConfig
+}
+
+// remembering is the memory of a process, with what goes on beside it.
+type remembering struct {
+	*memory.Service
+	indexes index.Indexes
+	queued  chan struct{} // this process queued something for the index
+	rung    chan struct{} // any process did
+}
+
+// signal tells of something that may be told already.
+func signal(bell chan<- struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
+	}
 }
 
 // openMemory builds the memory over the journal's database.
 func (p *Platform) openMemory(ctx context.Context) error {
+	p.memory.queued, p.memory.rung = make(chan struct{}, 1), make(chan struct{}, 1)
 	databases := p.Store.Databases()
 	records, err := store.New(store.Config{Write: databases.Write, Read: databases.Read, Postgres: databases.Postgres, MasterKey: p.Keys.Master,
-		Now: p.Store.Now, NewID: p.Source.ID, Relayed: p.Config.Memory.Qdrant.URL != ""})
+		Now: p.Store.Now, NewID: p.Source.ID, Relayed: p.Config.Memory.Qdrant.URL != "", Announced: func() { signal(p.memory.queued) }})
 	if err != nil {
 		return err
 	}
 	p.Feed = service.NewFeed(records, p.polls, &p.streams)
-	if p.indexes, err = p.Config.Memory.indexes(); err != nil {
+	if p.memory.indexes, err = p.Config.Memory.indexes(); err != nil {
 		return err
 	}
-	p.Brain, err = memory.New(ctx, memory.Config{Store: records, Indexes: p.indexes, Embedders: []embed.Embedder{embed.NewStatic()}, Rules: p.memoryRules,
+	embedders, err := p.Config.Memory.embedders(ctx)
+	if err != nil {
+		return err
+	}
+	p.memory.Service, err = memory.New(ctx, memory.Config{Store: records, Indexes: p.memory.indexes, Embedders: embedders, Rules: p.memoryRules,
 		Erasers: map[string]memory.Eraser{"run texts": p.Store}, SeesRun: p.seesRun})
+	p.Brain = p.memory.Service
 	return err
+}
+
+// embedders are those by which texts are compared: one takes every text, and an
+// endpoint those that may be sent to it.
+func (m Memory) embedders(ctx context.Context) ([]embed.Embedder, error) {
+	made := []embed.Embedder{embed.NewStatic()}
+	if m.Embeddings.BaseURL == "" {
+		return made, nil
+	}
+	endpoint, err := embed.OpenEndpoint(ctx, m.Embeddings)
+	if err != nil {
+		return nil, fmt.Errorf("embeddings: %w", err)
+	}
+	return append(made, endpoint), nil
+}
+
+// tellQueued tells every process that something is queued for the index. What is
+// not told is found at the next tick.
+func (p *Platform) tellQueued(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.memory.queued:
+			signal(p.memory.rung)
+			_ = p.bus.Publish(ctx, bus.TopicMemory, bus.Message{ID: p.Source.ID()})
+		}
+	}
+}
+
+// hearQueued rings the relay when any process queued something for the index.
+func (p *Platform) hearQueued(ctx context.Context, ticks <-chan time.Time) {
+	p.hear(ctx, ticks, bus.TopicMemory, func() { signal(p.memory.rung) })
+}
+
+// relayMemory tells the index what is queued.
+func (p *Platform) relayMemory(ctx context.Context, ticks <-chan time.Time) {
+	p.memory.Relay(ctx, memory.Relaying{Report: func(err error) { p.Config.Log.Warn("memory's index", "error", err) }}, p.memory.rung, ticks)
 }
 
 func (m Memory) indexes() (index.Indexes, error) {

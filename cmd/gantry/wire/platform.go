@@ -13,7 +13,6 @@ import (
 	"gantry.dev/agents/perform"
 	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/graph"
-	"gantry.dev/memory/index"
 	"gantry.dev/orchestrator/bus"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
@@ -33,7 +32,7 @@ type Platform struct {
 	worker   *engine.Worker
 	world    *engine.RealWorld
 	notary   *notary.Notary // nil where this process signs no heads
-	indexes  index.Indexes
+	memory   remembering
 	files    *os.Root
 	server   *server
 	verifier *graph.Verifier
@@ -119,10 +118,13 @@ func (p *Platform) start(ctx context.Context) {
 	if p.notary != nil {
 		p.telling.Go(func() { p.attest(tell) })
 	}
+	p.telling.Go(func() { p.tellQueued(tell) })
 	if !p.Config.Work {
 		return
 	}
 	p.every(&p.working, func(ticks <-chan time.Time) { p.hearDue(work, ticks) })
+	p.every(&p.working, func(ticks <-chan time.Time) { p.hearQueued(work, ticks) })
+	p.every(&p.working, func(ticks <-chan time.Time) { p.relayMemory(work, ticks) })
 	receiver := bus.Receiver{Bus: p.bus, Verify: p.verify(background), Submit: p.Take}
 	p.every(&p.working, func(ticks <-chan time.Time) { _ = receiver.Run(work, ticks) })
 	p.working.Go(func() {
@@ -165,8 +167,8 @@ func (p *Platform) Close() error {
 	if p.bus != nil {
 		faults = append(faults, p.bus.Close())
 	}
-	if p.indexes != nil {
-		faults = append(faults, p.indexes.Close())
+	if p.memory.indexes != nil {
+		faults = append(faults, p.memory.indexes.Close())
 	}
 	if p.Store != nil {
 		faults = append(faults, p.Store.Close())

@@ -53,10 +53,15 @@ func (p *Platform) moved(writer, runID string) {
 
 // hearDue wakes the worker when any process made a run due.
 func (p *Platform) hearDue(ctx context.Context, ticks <-chan time.Time) {
+	p.hear(ctx, ticks, bus.TopicDue, func() { p.worker.Ring("") })
+}
+
+// hear is told of each message of a topic, and subscribes again at a tick.
+func (p *Platform) hear(ctx context.Context, ticks <-chan time.Time, topic bus.Topic, told func()) {
 	for {
-		if subscription, err := p.bus.Subscribe(ctx, bus.TopicDue); err == nil {
+		if subscription, err := p.bus.Subscribe(ctx, topic); err == nil {
 			subscription.Each(func(context.Context, bus.Message) error {
-				p.worker.Ring("")
+				told()
 				return nil
 			})
 		}

@@ -127,3 +127,12 @@ func Twice(method string, times int) Fault {
 		return do(ctx)
 	}}
 }
+
+// Told does what was asked, and then says so, before the answer is sent.
+func Told(method string, times int, told chan<- struct{}) Fault {
+	return Fault{method, times, func(ctx context.Context, _ *Server, do func(context.Context) (any, error)) (any, error) {
+		reply, err := do(ctx)
+		told <- struct{}{}
+		return reply, err
+	}}
+}
