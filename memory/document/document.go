@@ -18,7 +18,7 @@ import (
 const (
 	MaxBytes  = 32 << 20         // of the file
 	MaxNormal = 32 << 20         // bytes of the normal form
-	MaxTime   = 60 * time.Second // to read one file
+	MaxTime   = 60 * time.Second // for PDFium, with all that lie in one file; to start it is not counted
 )
 
 // Document is a file as it was read.
@@ -62,16 +62,12 @@ func Read(name string, content []byte) (Document, error) {
 // Read reads one document, whose format is what the name's ending says. Errors:
 // *Unreadable; else the context's, or that PDF files cannot be read here.
 func (r *Reader) Read(ctx context.Context, name string, content []byte) (Document, error) {
-	within, cancel := context.WithTimeout(ctx, MaxTime)
-	defer cancel()
-	s := &source{reader: r}
-	err := s.read(within, name, content)
-	switch {
-	case ctx.Err() != nil:
+	s := &source{reader: r, left: MaxTime}
+	err := s.read(ctx, name, content)
+	if ctx.Err() != nil {
 		return Document{}, ctx.Err()
-	case within.Err() != nil:
-		return Document{}, unreadable(CodeTimeout, "It takes longer to read than a minute; split it.")
-	case err != nil:
+	}
+	if err != nil {
 		return Document{}, err
 	}
 	doc := s.out.document()
@@ -90,9 +86,10 @@ type source struct {
 	reader *Reader
 	out    assembler
 	front  FrontMatter
-	depth  int // how many files it lies in
-	parts  int // parts of messages that were met
-	taken  int // bytes of them
+	depth  int           // how many files it lies in
+	parts  int           // parts of messages that were met
+	taken  int           // bytes of them
+	left   time.Duration // for PDFium
 }
 
 // formatOf names the format of a file, by its name or else by how it begins.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/klippa-app/go-pdfium"
 	wrong "github.com/klippa-app/go-pdfium/errors"
@@ -35,6 +36,7 @@ var (
 	errPDF       = &Unreadable{Code: CodeMalformed, Detail: "It breaks the rules of PDF; save or print it again."}
 	errManyPages = &Unreadable{Code: CodeTooLarge, Detail: "It has more than 10,000 pages; split it."}
 	errEncrypted = &Unreadable{Code: CodeEncrypted, Detail: "It asks for a password; save it without one."}
+	errSlow      = &Unreadable{Code: CodeTimeout, Detail: "It takes longer to read than a minute; split it."}
 	errScanned   = &Unreadable{Code: CodeNoText, Detail: "None of its pages has text, as after scanning; have its text recognised first."}
 )
 
@@ -79,13 +81,21 @@ func (s *source) readPDF(ctx context.Context, content []byte) error {
 	if err != nil {
 		return errors.Join(ctx.Err(), err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = instance.Kill() })
+	within, cancel := context.WithTimeout(ctx, s.left)
+	defer cancel()
+	start := time.Now()
+	defer func() { s.left -= time.Since(start) }()
+	stop := context.AfterFunc(within, func() { _ = instance.Kill() })
 	defer func() {
 		if stop() {
 			_ = instance.Close()
 		}
 	}()
-	return s.readPages(ctx, instance, content)
+	err = s.readPages(within, instance, content)
+	if within.Err() != nil && ctx.Err() == nil {
+		return errSlow
+	}
+	return err
 }
 
 // readPages reads the text of each page. A fault that PDFium does not tell, as
