@@ -145,6 +145,9 @@ func forgotten(t *testing.T, where on) {
 		require.Empty(t, left, when)
 	}
 	gone("at once")
+	for _, row := range h.rows(t, "commands") {
+		require.Regexp(t, `^\[acme ann w\d  m\d+ 0\]$|^\[acme bob f1 `, row, "no digest is left that a guess could be held against")
+	}
 	opened, err := indexes.Open(t.Context(), index.VectorSpace{ID: "static-384-1-1", Model: "static-384-1", Dim: 384})
 	require.NoError(t, err)
 	require.NoError(t, opened.Apply(t.Context(), late))

@@ -32,7 +32,7 @@ type liar struct {
 	sticky bool
 	first  []index.Hit
 	down   error
-	calls  int
+	during func() // once, between an answer and its being looked up
 }
 
 type lying struct {
@@ -53,8 +53,11 @@ func (l lying) Apply(ctx context.Context, states []index.State) error {
 }
 
 func (l lying) Search(ctx context.Context, query index.Query) (index.Found, error) {
-	l.liar.calls++
 	found, err := l.Index.Search(ctx, query)
+	if during := l.liar.during; during != nil {
+		l.liar.during = nil
+		during()
+	}
 	found.Dense = append(slices.Clone(l.liar.first), found.Dense...)
 	found.Lexical = append(slices.Clone(l.liar.first), found.Lexical...)
 	return found, errors.Join(err, l.liar.down)
@@ -142,6 +145,22 @@ func stickyIndex(t *testing.T, where on) {
 	open, err := h.store.Unverified(t.Context(), 10)
 	require.NoError(t, err)
 	require.Len(t, open, 1)
+}
+
+// An item changes after the index has answered, and stays visible all the time:
+// it is in the answer.
+func TestRecallMissesNothingThatChangesMeanwhile(t *testing.T) {
+	l := &liar{}
+	h := build(t, sqlite, withLiar(l))
+	bob := person("bob")
+	doubtful := fact("The roof leaks.")
+	doubtful.Integrity = policy.Untrusted
+	kept := h.remember(t, bob, doubtful)
+	l.during = func() {
+		_, err := h.Promote(t.Context(), bob, kept.ID, "I saw it")
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{kept.ID}, h.recall(t, bob, "Does the roof leak?"))
 }
 
 func TestFault_K4_DeletedOrSupersededStillInTheIndexIsNotReturned(t *testing.T) {
