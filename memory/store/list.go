@@ -56,7 +56,11 @@ func (s *Store) List(ctx context.Context, scope Scope, filter Filter, after Plac
 		also("(i.recorded_ms, i.id) < (?, ?)", after.RecordedMs, after.ID)
 	}
 	also("EXISTS (SELECT 1 FROM memory_views v WHERE v.item = i.id AND "+c.among("v.set_id")+")", list(c, scope.Sets))
-	b.WriteString(" ORDER BY i.recorded_ms DESC, i.id DESC LIMIT ?")
+	newest := "i.recorded_ms"
+	if filter.Subject != "" || filter.Ref != "" {
+		newest = c.unled(newest) // few are of one subject or source
+	}
+	b.WriteString(" ORDER BY " + newest + " DESC, i.id DESC LIMIT ?")
 	rows, err := c.query(ctx, b.String(), append(args, limit)...)
 	return places, each(rows, err, func(scan func(...any) error) error {
 		var place Place

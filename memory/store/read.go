@@ -32,7 +32,7 @@ func (s *Store) load(ctx context.Context, c conn, organisation string, ids []str
 	}
 	sealers := map[string]sealer{}
 	rows, err := c.query(ctx, "SELECT i.id, i.space, i.kind, i.integrity, i.valid_from, i.valid_to, i.recorded_ms, i.expires_ms, i.archived, i.version, i.sealed, k.wrapped "+
-		"FROM memory_items i JOIN memory_keys k ON k.item = i.id WHERE i.organisation = ? AND "+c.among("i.id"), organisation, list(c, ids))
+		"FROM memory_items i JOIN memory_keys k ON k.item = i.id WHERE "+c.unled("i.organisation")+" = ? AND "+c.among("i.id"), organisation, list(c, ids))
 	err = each(rows, err, func(scan func(...any) error) error {
 		item := &view.Item{Organisation: organisation}
 		var integrity int
@@ -160,7 +160,8 @@ func outlinesOf(ctx context.Context, c conn, organisation string, ids []string) 
 		return found, nil
 	}
 	rows, err := c.query(ctx, "SELECT i.id, i.space, i.integrity, i.valid_from, i.valid_to, i.recorded_ms, i.expires_ms, i.archived, m.labels "+
-		"FROM memory_items i JOIN memory_segments g ON g.item = i.id JOIN memory_sets m ON m.organisation = i.organisation AND m.id = g.set_id WHERE i.organisation = ? AND "+c.among("i.id"), organisation, list(c, ids))
+		"FROM memory_items i JOIN memory_segments g ON g.item = i.id JOIN memory_sets m ON m.organisation = i.organisation AND m.id = g.set_id WHERE "+
+		c.unled("i.organisation")+" = ? AND "+c.among("i.id"), organisation, list(c, ids))
 	return found, each(rows, err, func(scan func(...any) error) error {
 		var one view.Item
 		var integrity, archived int
@@ -183,13 +184,13 @@ func outlinesOf(ctx context.Context, c conn, organisation string, ids []string) 
 
 // Same returns the ids of items with a view.SameKey, the newest first.
 func (t *Tx) Same(ctx context.Context, organisation, key string) ([]string, error) {
-	return column(t.query(ctx, "SELECT id FROM memory_items WHERE organisation = ? AND same_key = ? ORDER BY recorded_ms DESC, id DESC", organisation, key))
+	return column(t.query(ctx, "SELECT id FROM memory_items WHERE organisation = ? AND same_key = ? ORDER BY "+t.unled("recorded_ms")+" DESC, id DESC", organisation, key))
 }
 
 // Versions returns the present versions of items, by id.
 func (t *Tx) Versions(ctx context.Context, organisation string, ids []string) (map[string]uint64, error) {
 	versions := map[string]uint64{}
-	rows, err := t.query(ctx, "SELECT id, version FROM memory_items WHERE organisation = ? AND "+t.among("id"), organisation, list(t.conn, ids))
+	rows, err := t.query(ctx, "SELECT id, version FROM memory_items WHERE "+t.unled("organisation")+" = ? AND "+t.among("id"), organisation, list(t.conn, ids))
 	return versions, each(rows, err, func(scan func(...any) error) error {
 		var id string
 		var version int64

@@ -154,6 +154,15 @@ func (c conn) among(column string) string {
 	return column + " IN (SELECT value FROM json_each(?))"
 }
 
+// unled is a column for a condition that a query must not begin from: SQLite,
+// which does not count rows, would take one organisation for few of them.
+func (c conn) unled(column string) string {
+	if c.postgres {
+		return column
+	}
+	return "+" + column
+}
+
 // list is an argument of among.
 func list[T ~string](c conn, values []T) any {
 	plain := make([]string, len(values))
