@@ -8,6 +8,7 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"path"
 	"strings"
@@ -42,7 +43,8 @@ type Passage struct {
 // Reader reads documents. It holds what PDF files are read with, from the first
 // one on, until it is closed. Several goroutines may use it.
 type Reader struct {
-	pdf pdfReader
+	Limit time.Duration // for PDFium, as MaxTime; 0: MaxTime. Set before the first Read
+	pdf   pdfReader
 }
 
 // NewReader returns a Reader, which costs nothing before it reads a PDF file.
@@ -62,7 +64,7 @@ func Read(name string, content []byte) (Document, error) {
 // Read reads one document, whose format is what the name's ending says. Errors:
 // *Unreadable; else the context's, or that PDF files cannot be read here.
 func (r *Reader) Read(ctx context.Context, name string, content []byte) (Document, error) {
-	s := &source{reader: r, left: MaxTime}
+	s := &source{reader: r, left: cmp.Or(r.Limit, MaxTime)}
 	err := s.read(ctx, name, content)
 	if ctx.Err() != nil {
 		return Document{}, ctx.Err()

@@ -108,23 +108,36 @@ func TestRefusesPDFThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// endlessPDF has one page whose text takes PDFium very long.
+func endlessPDF() []byte {
+	endless := deflated([]byte(strings.Repeat(shown("Words upon words upon words."), 2_000_000)))
+	objects := []string{"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Count 1 /Kids [4 0 R] >>", "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+		"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> /Contents 5 0 R >>",
+		fmt.Sprintf("<< /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream", len(endless), endless)}
+	return pdf("", objects...)
+}
+
 // A reader that is no longer waited for stops, in the middle of a page, and the
 // next file is read as ever.
 func TestPDFStopsWithItsContext(t *testing.T) {
 	_, err := shared().Read(t.Context(), "a.pdf", pages("", shown("Some text.")))
 	require.NoError(t, err)
-	endless := deflated([]byte(strings.Repeat(shown("Words upon words upon words."), 2_000_000)))
-	objects := []string{"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Count 1 /Kids [4 0 R] >>", "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-		"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> /Contents 5 0 R >>",
-		fmt.Sprintf("<< /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream", len(endless), endless)}
+	endless := endlessPDF()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err = shared().Read(ctx, "a.pdf", pdf("", objects...))
+	_, err = shared().Read(ctx, "a.pdf", endless)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Less(t, time.Since(start), 10*time.Second, "to its end it takes longer")
 	_, err = shared().Read(t.Context(), "a.pdf", pages("", shown("Some text.")))
 	require.NoError(t, err)
+	hurried := document.NewReader()
+	hurried.Limit = 200 * time.Millisecond
+	_, err = hurried.Read(t.Context(), "a.pdf", endless)
+	var why *document.Unreadable
+	require.ErrorAs(t, err, &why)
+	require.Equal(t, document.CodeTimeout, why.Code)
+	require.NoError(t, hurried.Close())
 	cancelled, stop := context.WithCancel(t.Context())
 	stop()
 	_, err = shared().Read(cancelled, "a.pdf", pages("", shown("Some text.")))
