@@ -74,7 +74,11 @@ func (s *Service) changeOnce(ctx context.Context, reader view.Reader, c changing
 		return view.Rendering{}, err
 	}
 	item.Version++
-	readings, err := s.readings(ctx, item)
+	spaces, err := s.follow.current(ctx)
+	if err != nil {
+		return view.Rendering{}, err
+	}
+	readings, err := s.readings(ctx, spaces, item)
 	if err != nil {
 		return view.Rendering{}, err
 	}
@@ -92,6 +96,9 @@ func (s *Service) changeOnce(ctx context.Context, reader view.Reader, c changing
 		}
 		if versions[c.id] != before.Version {
 			return errMoved
+		}
+		if err := spaces.unmoved(ctx, tx); err != nil {
+			return err
 		}
 		if err := tx.Replace(ctx, item, readings); err != nil {
 			return err

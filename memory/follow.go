@@ -1,21 +1,34 @@
 package memory
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 
+	"gantry.dev/memory/embed"
+	"gantry.dev/memory/index"
 	"gantry.dev/memory/store"
+	"gantry.dev/orchestrator/policy"
 )
 
 // following keeps the indexes at what the store has. Where nothing relays
 // changes to them, they catch up before each question.
 type following struct {
-	store  *store.Store
-	parts  []part
-	mu     sync.RWMutex // held for reading from before the label sets are read until the indexes have answered
-	cursor int64
-	known  map[string]uint64 // versions that the indexes have, of what was committed since the cursor
+	store     *store.Store
+	indexes   index.Indexes
+	embedders []embed.Embedder
+	tending   bool
+	spaces    atomic.Pointer[spaces]
+	mu        sync.RWMutex // held for reading from before the label sets are read until the indexes have answered
+	cursor    int64
+	known     map[string]uint64 // versions that the indexes have, of what was committed since the cursor
 }
 
 // batch is how many items are brought to an index at once.
@@ -42,7 +55,7 @@ func (f *following) catchUp(ctx context.Context) error {
 		}
 	}
 	for some := range slices.Chunk(fresh(changes, f.known), batch) {
-		if err := f.applyPresent(ctx, some); err != nil {
+		if err := applyPresent(ctx, f.store, f.spaces.Load().active, some); err != nil {
 			return err
 		}
 	}
@@ -63,19 +76,23 @@ func fresh(changes []store.Change, known map[string]uint64) (ids []string) {
 	return ids
 }
 
-// present is applyPresent while nobody catches up, so that no older state comes
-// after it.
+// present makes every index hold what the store has of the items now, while
+// nobody catches up, so that no older state comes after it. Where changes are
+// relayed, whoever tells an older state tells the present one after it; nobody
+// waits for a server then.
 func (f *following) present(ctx context.Context, items []string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.applyPresent(ctx, items)
+	if !f.store.Relayed() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+	}
+	return applyPresent(ctx, f.store, f.spaces.Load().all(), items)
 }
 
-// applyPresent makes every index hold what the store has of the items now,
-// whatever was there before.
-func (f *following) applyPresent(ctx context.Context, items []string) error {
-	for _, part := range f.parts {
-		if err := part.applyPresent(ctx, f.store, items); err != nil {
+// applyPresent makes indexes hold what the store has of the items now, whatever
+// was there before.
+func applyPresent(ctx context.Context, from *store.Store, parts []part, items []string) error {
+	for _, part := range parts {
+		if err := part.applyPresent(ctx, from, items); err != nil {
 			return err
 		}
 	}
@@ -88,4 +105,171 @@ func (p part) applyPresent(ctx context.Context, from *store.Store, items []strin
 		return err
 	}
 	return p.index.Apply(ctx, states)
+}
+
+// part is one vector space with its index and what makes its vectors; a space
+// without vectors has no embedder.
+type part struct {
+	space    index.VectorSpace
+	index    index.Index
+	embedder embed.Embedder
+}
+
+func (p part) may(labels policy.Labels) bool { return p.embedder != nil && p.embedder.May(labels) }
+
+// spaces are the vector spaces as they were at some moment. What is written gets
+// vectors in all of them, and what is asked is looked for in the active ones.
+type spaces struct {
+	states   []store.SpaceState
+	active   []part // in the order of the embedders
+	building []part
+}
+
+func (s *spaces) all() []part { return slices.Concat(s.active, s.building) }
+
+// unmoved makes sure that the vector spaces are the same still, and stay so until
+// the transaction ends.
+func (s *spaces) unmoved(ctx context.Context, tx *store.Tx) error {
+	states, err := tx.Spaces(ctx, false)
+	if err == nil && !slices.Equal(states, s.states) {
+		err = errMoved
+	}
+	return err
+}
+
+// words is the vector space of a memory without vectors.
+const words = "words"
+
+// begin reads the vector spaces for the first time. They are made where there are
+// none yet.
+func (f *following) begin(ctx context.Context) error {
+	states, err := f.store.Spaces(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(states, func(s store.SpaceState) bool { return s.State == store.Active }) {
+		if err := f.activate(ctx); err != nil {
+			return err
+		}
+	}
+	now, err := f.current(ctx)
+	if err != nil || f.tending {
+		return err
+	}
+	for _, want := range f.wanted() {
+		if !slices.ContainsFunc(now.all(), func(p part) bool { return is(p.space, want) }) {
+			return mixed(now.states, f.wanted())
+		}
+	}
+	return nil
+}
+
+// activate makes the first vector spaces. Of several processes that do so at once
+// the first decides.
+func (f *following) activate(ctx context.Context) error {
+	return f.store.Write(ctx, 0, func(ctx context.Context, tx *store.Tx) error {
+		for _, space := range f.wanted() {
+			space.ID = spaceID(space.Model, 1)
+			if err := tx.KeepVectorSpace(ctx, space, store.Active); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// wanted are the vector spaces of the embedders, without their ids.
+func (f *following) wanted() []index.VectorSpace {
+	if len(f.embedders) == 0 {
+		return []index.VectorSpace{{Model: words, Dim: 1}}
+	}
+	wanted := make([]index.VectorSpace, len(f.embedders))
+	for n, embedder := range f.embedders {
+		wanted[n] = index.VectorSpace{Model: embedder.Model(), Dim: embedder.Dim()}
+	}
+	return wanted
+}
+
+func is(space, wanted index.VectorSpace) bool {
+	return space.Model == wanted.Model && space.Dim == wanted.Dim
+}
+
+// current returns the vector spaces as they are now, with their indexes. The
+// error is ErrVectorSpace where an active one is not that of an embedder.
+func (f *following) current(ctx context.Context) (*spaces, error) {
+	states, err := f.store.Spaces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if known := f.spaces.Load(); known != nil && slices.Equal(known.states, states) {
+		return known, nil
+	}
+	next, err := f.open(ctx, states)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.spaces.Load(); known != nil && slices.Equal(known.states, states) {
+		return known, nil
+	}
+	f.spaces.Store(next)
+	f.cursor, f.known = 0, nil // an index that was not searched before has everything to catch up with
+	return next, nil
+}
+
+func (f *following) open(ctx context.Context, states []store.SpaceState) (*spaces, error) {
+	next := &spaces{states: states}
+	wanted := f.wanted()
+	place := func(p part) int {
+		return slices.IndexFunc(wanted, func(w index.VectorSpace) bool { return is(p.space, w) })
+	}
+	for _, state := range states {
+		p := part{space: state.VectorSpace}
+		var err error
+		if p.index, err = f.indexes.Open(ctx, p.space); err != nil {
+			return nil, err
+		}
+		at := place(p)
+		if at >= 0 && len(f.embedders) > 0 {
+			p.embedder = f.embedders[at]
+		}
+		switch {
+		case state.State == store.Building:
+			next.building = append(next.building, p)
+		case at < 0 && !f.tending:
+			return nil, mixed(states, wanted)
+		default:
+			next.active = append(next.active, p)
+		}
+	}
+	slices.SortStableFunc(next.active, func(a, b part) int { return cmp.Compare(place(a), place(b)) })
+	return next, nil
+}
+
+// ErrVectorSpace means that what is remembered has vectors of another model.
+var ErrVectorSpace = errors.New("the memory has vectors of another model")
+
+func mixed(states []store.SpaceState, wanted []index.VectorSpace) error {
+	name := func(spaces []index.VectorSpace) string {
+		var names []string
+		for _, space := range spaces {
+			names = append(names, fmt.Sprintf("%s with %d dimensions", space.Model, space.Dim))
+		}
+		return strings.Join(names, " and ")
+	}
+	var active []index.VectorSpace
+	for _, state := range states {
+		if state.State == store.Active {
+			active = append(active, state.VectorSpace)
+		}
+	}
+	return fmt.Errorf("%w: it has %s, and is to be asked with %s; embed it again before", ErrVectorSpace, name(active), name(wanted))
+}
+
+var notInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
+
+// spaceID names the nth vector space of a model.
+func spaceID(model string, n int) string {
+	return notInNames.ReplaceAllString(model, "-") + "-" + strconv.Itoa(n)
 }

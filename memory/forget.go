@@ -181,7 +181,7 @@ func (s *Service) receiptOf(ctx context.Context, tx *store.Tx, a *asking, id str
 		return Receipt{}, err
 	}
 	counts["items"], counts["keys"] = len(receipt.Items), len(receipt.Items)
-	counts["index points"] = counts["views"] * len(s.follow.parts)
+	counts["index points"] = counts["views"] * len(s.follow.spaces.Load().active)
 	maps.DeleteFunc(counts, func(_ string, n int) bool { return n == 0 })
 	receipt.Stores = counts
 	receipt.Digest, err = receiptDigest(receipt)
@@ -271,14 +271,16 @@ func (s *Service) erased(ctx context.Context, organisation string, items []strin
 	if err != nil || len(left) > 0 {
 		return false, err
 	}
-	err = s.follow.present(ctx, items)
+	if _, err = s.follow.current(ctx); err == nil {
+		err = s.follow.present(ctx, items)
+	}
 	if errors.Is(err, index.ErrUnavailable) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	for _, part := range s.follow.parts {
+	for _, part := range s.follow.spaces.Load().all() {
 		held, err := part.index.HeldOf(ctx, organisation, items)
 		if errors.Is(err, index.ErrUnavailable) || err == nil && len(held) > 0 {
 			return false, nil

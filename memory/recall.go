@@ -38,12 +38,16 @@ func (s *Service) Recall(ctx context.Context, reader view.Reader, question Quest
 		return Recollection{}, refuse("TOO_LARGE", "The question is too long; shorten it.")
 	}
 	question.Text, question.Limit = Normal(question.Text), cmp.Or(question.Limit, defaultHits)
-	meant, err := s.embedQuestion(ctx, reader, question.Text)
-	if err != nil {
-		return Recollection{}, err
-	}
+	var meant meaning
 	for try := 1; ; try++ {
-		if err := s.follow.catchUp(ctx); err != nil {
+		spaces, err := s.follow.current(ctx)
+		if err == nil && spaces != meant.spaces {
+			meant, err = s.embedQuestion(ctx, reader, spaces, question.Text)
+		}
+		if err == nil {
+			err = s.follow.catchUp(ctx)
+		}
+		if err != nil {
 			return Recollection{}, err
 		}
 		r := &recalling{asking: &asking{Reader: reader}, service: s, question: question, meant: meant.clone(), fitting: map[index.Ref]*store.Checked{}}
@@ -58,9 +62,10 @@ func (s *Service) Recall(ctx context.Context, reader view.Reader, question Quest
 	}
 }
 
-// meaning is a question as vectors, one for each vector space; nil where there
-// is none.
+// meaning is a question as vectors, one for each vector space that is searched;
+// nil where there is none.
 type meaning struct {
+	spaces   *spaces
 	vectors  [][]float32
 	askers   []embed.Asker // whose vectors go by what the reader sees; nil for others
 	degraded bool
@@ -73,7 +78,7 @@ func (m meaning) clone() meaning {
 
 // embedQuestion embeds a question with the embedders that may be given it. What
 // a run asks may hold what it has read, and detectors look at every question.
-func (s *Service) embedQuestion(ctx context.Context, reader view.Reader, text string) (meaning, error) {
+func (s *Service) embedQuestion(ctx context.Context, reader view.Reader, spaces *spaces, text string) (meaning, error) {
 	rules, err := s.rules(ctx, reader.Organisation)
 	if err != nil {
 		return meaning{}, err
@@ -82,8 +87,8 @@ func (s *Service) embedQuestion(ctx context.Context, reader view.Reader, text st
 	for _, found := range rules.find(text) {
 		labels = labels.Join(found.Labels)
 	}
-	m := meaning{vectors: make([][]float32, len(s.follow.parts)), askers: make([]embed.Asker, len(s.follow.parts))}
-	for n, part := range s.follow.parts {
+	m := meaning{spaces: spaces, vectors: make([][]float32, len(spaces.active)), askers: make([]embed.Asker, len(spaces.active))}
+	for n, part := range spaces.active {
 		if !part.may(labels) {
 			continue
 		}
@@ -188,7 +193,7 @@ func (r *recalling) suggested(ctx context.Context, limit int) (legs [][]index.Hi
 	if err := r.meant.weigh(ctx, r.question.Text, rank.Rarity(key, statistics)); err != nil {
 		return nil, err
 	}
-	for n, part := range s.follow.parts {
+	for n, part := range r.meant.spaces.active {
 		query := index.Query{Organisation: r.Organisation, Spaces: r.scope.Spaces, Sets: r.scope.Sets,
 			Vector: r.meant.vectors[n], NowMs: r.moment.NowMs, Limit: limit}
 		if n == 0 {
@@ -304,12 +309,12 @@ func (r *recalling) candidates(checked []store.Checked) []rank.Candidate {
 
 func (r *recalling) vector(c store.Checked) (joined []float32) {
 	var share float32
-	for n, part := range r.service.follow.parts {
+	for n, part := range r.meant.spaces.active {
 		if r.meant.vectors[n] != nil && len(c.Vectors[part.space.ID]) == part.space.Dim {
 			share++
 		}
 	}
-	for n, part := range r.service.follow.parts {
+	for n, part := range r.meant.spaces.active {
 		if r.meant.vectors[n] == nil {
 			continue
 		}

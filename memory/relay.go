@@ -142,7 +142,11 @@ func (b relayed) tell(ctx context.Context, tasks []store.Task) error {
 	for n, task := range tasks {
 		items[n] = task.Item
 	}
-	return b.service.follow.applyPresent(ctx, items)
+	spaces, err := b.service.follow.current(ctx)
+	if err != nil {
+		return err
+	}
+	return applyPresent(ctx, b.service.store, spaces.all(), items)
 }
 
 // unreachable reports whether a failure is nobody's fault among the items.

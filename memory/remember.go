@@ -80,7 +80,11 @@ func (s *Service) keepOnce(ctx context.Context, k keeping) (Remembered, error) {
 	if err != nil {
 		return Remembered{}, err
 	}
-	readings, err := s.readings(ctx, &item)
+	spaces, err := s.follow.current(ctx)
+	if err != nil {
+		return Remembered{}, err
+	}
+	readings, err := s.readings(ctx, spaces, &item)
 	if err != nil {
 		return Remembered{}, err
 	}
@@ -89,6 +93,9 @@ func (s *Service) keepOnce(ctx context.Context, k keeping) (Remembered, error) {
 		done, met, err := tx.Begin(ctx, command)
 		if err != nil || met {
 			replayed = &done
+			return err
+		}
+		if err := spaces.unmoved(ctx, tx); err != nil {
 			return err
 		}
 		if err := unmoved(ctx, tx, a, sources); err != nil {
@@ -217,7 +224,7 @@ func (a *asking) all(loaded map[string]*view.Item, ids []string) ([]*view.Item, 
 }
 
 // readings makes the views of an item with their words and vectors.
-func (s *Service) readings(ctx context.Context, item *view.Item) ([]store.Reading, error) {
+func (s *Service) readings(ctx context.Context, spaces *spaces, item *view.Item) ([]store.Reading, error) {
 	views, err := view.ViewsOf(item, s.etagKey(item.Organisation))
 	if err != nil {
 		return nil, RefusalOf(err)
@@ -226,7 +233,7 @@ func (s *Service) readings(ctx context.Context, item *view.Item) ([]store.Readin
 	for n, v := range views {
 		readings[n] = store.Reading{View: v, Terms: rank.DocumentTerms(s.termsKey(item.Organisation), v.Text), Vectors: map[string][]float32{}}
 	}
-	for _, part := range s.follow.parts {
+	for _, part := range spaces.all() {
 		if err := part.embed(ctx, readings); err != nil {
 			return nil, err
 		}

@@ -3,18 +3,13 @@ package memory
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 
 	"gantry.dev/memory/embed"
 	"gantry.dev/memory/index"
 	"gantry.dev/memory/rank"
 	"gantry.dev/memory/store"
 	"gantry.dev/memory/view"
-	"gantry.dev/orchestrator/policy"
 )
 
 // Config says what memory works with.
@@ -32,6 +27,9 @@ type Config struct {
 	Erasers map[string]Eraser
 	// SeesRun reports whether a reader may know of a run; nil: of none.
 	SeesRun func(ctx context.Context, reader view.Reader, run string) (bool, error)
+	// Tending opens a memory for its operator's commands, also where it has vectors
+	// of other models than the embedders'.
+	Tending bool
 }
 
 // Eraser takes out what another store holds of items.
@@ -43,9 +41,6 @@ type Eraser interface {
 
 const defaultQuota = 100_000
 
-// ErrVectorSpace means that what is remembered has vectors of another model.
-var ErrVectorSpace = errors.New("the memory has vectors of another model")
-
 // Service is memory over a store and indexes. It is safe for concurrent use.
 type Service struct {
 	config Config
@@ -55,16 +50,6 @@ type Service struct {
 
 var _ Brain = (*Service)(nil)
 
-// part is one vector space with its index and what makes its vectors; a space
-// without vectors has no embedder.
-type part struct {
-	space    index.VectorSpace
-	index    index.Index
-	embedder embed.Embedder
-}
-
-func (p part) may(labels policy.Labels) bool { return p.embedder != nil && p.embedder.May(labels) }
-
 // New opens memory. The error is ErrVectorSpace where the store has vectors of
 // other models than the embedders'.
 func New(ctx context.Context, config Config) (*Service, error) {
@@ -72,97 +57,12 @@ func New(ctx context.Context, config Config) (*Service, error) {
 	if config.Plan.Dense == 0 && config.Plan.Lexical == 0 {
 		config.Plan = rank.DefaultPlan()
 	}
-	s := &Service{config: config, store: config.Store}
-	parts, err := s.parts(ctx)
-	if err != nil {
+	s := &Service{config: config, store: config.Store, follow: &following{store: config.Store, indexes: config.Indexes, embedders: config.Embedders, tending: config.Tending}}
+	if err := s.follow.begin(ctx); err != nil {
 		return nil, err
 	}
-	s.follow = &following{store: config.Store, parts: parts}
 	return s, nil
 }
-
-// words is the vector space of a memory without vectors.
-const words = "words"
-
-func (s *Service) parts(ctx context.Context) ([]part, error) {
-	spaces, err := s.vectorSpaces(ctx)
-	if err != nil {
-		return nil, err
-	}
-	parts := make([]part, len(spaces))
-	for n, space := range spaces {
-		parts[n].space = space
-		if parts[n].index, err = s.config.Indexes.Open(ctx, space); err != nil {
-			return nil, err
-		}
-		for _, embedder := range s.config.Embedders {
-			if embedder.Model() == space.Model && embedder.Dim() == space.Dim {
-				parts[n].embedder = embedder
-			}
-		}
-	}
-	return parts, nil
-}
-
-// vectorSpaces returns the active vector spaces, in the order of the embedders.
-// They are made where there are none yet.
-func (s *Service) vectorSpaces(ctx context.Context) ([]index.VectorSpace, error) {
-	wanted := []index.VectorSpace{{ID: words, Model: words, Dim: 1}}
-	for n, embedder := range s.config.Embedders {
-		wanted = append(wanted[:n], index.VectorSpace{ID: spaceID(embedder.Model()), Model: embedder.Model(), Dim: embedder.Dim()})
-	}
-	active, err := s.store.VectorSpaces(ctx, store.Active)
-	if err != nil {
-		return nil, err
-	}
-	if len(active) == 0 {
-		if err := s.activate(ctx, wanted); err != nil {
-			return nil, err
-		}
-		if active, err = s.store.VectorSpaces(ctx, store.Active); err != nil {
-			return nil, err
-		}
-	}
-	var ordered []index.VectorSpace
-	for _, want := range wanted {
-		at := slices.IndexFunc(active, func(have index.VectorSpace) bool { return have.Model == want.Model && have.Dim == want.Dim })
-		if at < 0 {
-			return nil, mixed(active, wanted)
-		}
-		ordered = append(ordered, active[at])
-	}
-	if len(ordered) != len(active) {
-		return nil, mixed(active, wanted)
-	}
-	return ordered, nil
-}
-
-func (s *Service) activate(ctx context.Context, spaces []index.VectorSpace) error {
-	return s.store.Write(ctx, 0, func(ctx context.Context, tx *store.Tx) error {
-		for _, space := range spaces {
-			if err := tx.KeepVectorSpace(ctx, space, store.Active); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func mixed(active, wanted []index.VectorSpace) error {
-	name := func(spaces []index.VectorSpace) string {
-		var names []string
-		for _, space := range spaces {
-			names = append(names, fmt.Sprintf("%s with %d dimensions", space.Model, space.Dim))
-		}
-		return strings.Join(names, " and ")
-	}
-	return fmt.Errorf("%w: it has %s, and is to be asked with %s; embed it again before", ErrVectorSpace, name(active), name(wanted))
-}
-
-var notInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
-
-// spaceID names the first vector space of a model; later ones count on.
-func spaceID(model string) string { return notInNames.ReplaceAllString(model, "-") + "-1" }
 
 // asking is one reader's question to the store: what it may see, and when.
 type asking struct {

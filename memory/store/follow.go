@@ -112,19 +112,6 @@ func (r pointRow) point(keys ring, item, vectorSpace string) (point index.Point,
 	return point, err
 }
 
-// Versions returns an organisation's items after an id, in order: what
-// the contents of an index are compared with.
-func (s *Store) Versions(ctx context.Context, organisation, after string, limit int) (versions []Change, _ error) {
-	rows, err := s.read.query(ctx, "SELECT item, version FROM memory_generations WHERE organisation = ? AND erased = 0 AND item > ? ORDER BY item LIMIT ?",
-		organisation, after, limit)
-	return versions, each(rows, err, func(scan func(...any) error) error {
-		var change Change
-		err := scan(&change.Item, &change.Version)
-		versions = append(versions, change)
-		return err
-	})
-}
-
 // Expired returns items whose time is over, by organisation.
 func (s *Store) Expired(ctx context.Context, nowMs int64, limit int) (byOrganisation map[string][]string, _ error) {
 	byOrganisation = map[string][]string{}

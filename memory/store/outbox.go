@@ -37,7 +37,7 @@ func (s *Store) Queue(ctx context.Context, organisation string, nowMs int64, ite
 	return s.Write(ctx, nowMs, func(ctx context.Context, tx *Tx) error {
 		tx.announced = true
 		_, err := tx.exec(ctx, "INSERT INTO memory_outbox (item, organisation, version, due_ms) "+
-			"SELECT item, organisation, version, ? FROM memory_generations WHERE organisation = ? AND "+tx.among("item")+" ON CONFLICT (item) DO NOTHING",
+			"SELECT item, organisation, version, CAST(? AS BIGINT) FROM memory_generations WHERE organisation = ? AND "+tx.among("item")+" ON CONFLICT (item) DO NOTHING",
 			nowMs, organisation, list(tx.conn, items))
 		return err
 	})
@@ -49,7 +49,7 @@ func (s *Store) Claim(ctx context.Context, owner string, nowMs, untilMs int64, l
 	const due = " FROM memory_outbox WHERE due_ms <= ? AND attempts < ?"
 	// Looking costs no write where there is nothing to do.
 	var one int
-	if err := each1(ctx, s.read, "SELECT count(*) FROM (SELECT 1"+due+" LIMIT 1) AS some", []any{nowMs, MostAttempts}, &one); err != nil || one == 0 {
+	if err := each1(ctx, s.read, "SELECT count(*) FROM (SELECT 1"+due+" LIMIT 1) AS one", []any{nowMs, MostAttempts}, &one); err != nil || one == 0 {
 		return nil, err
 	}
 	return tasks, s.Write(ctx, nowMs, func(ctx context.Context, tx *Tx) error {

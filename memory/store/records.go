@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-
-	"gantry.dev/memory/index"
 )
 
 // Command is a command that was done, or is.
@@ -134,29 +132,4 @@ func (s *Store) receipts(ctx context.Context, query string, args ...any) (found 
 		found = append(found, r)
 		return json.Unmarshal([]byte(items), &found[len(found)-1].Items)
 	})
-}
-
-// The states of a vector space.
-const (
-	Building = "BUILDING" // views get vectors, searches do not use them yet
-	Active   = "ACTIVE"
-	Retired  = "RETIRED"
-)
-
-// VectorSpaces returns the vector spaces in some states, by id.
-func (s *Store) VectorSpaces(ctx context.Context, states ...string) (spaces []index.VectorSpace, _ error) {
-	rows, err := s.read.query(ctx, "SELECT id, model, dim FROM memory_vector_spaces WHERE "+s.read.among("state")+" ORDER BY id", list(s.read, states))
-	return spaces, each(rows, err, func(scan func(...any) error) error {
-		var space index.VectorSpace
-		err := scan(&space.ID, &space.Model, &space.Dim)
-		spaces = append(spaces, space)
-		return err
-	})
-}
-
-// KeepVectorSpace says in which state a vector space is.
-func (t *Tx) KeepVectorSpace(ctx context.Context, space index.VectorSpace, state string) error {
-	_, err := t.exec(ctx, "INSERT INTO memory_vector_spaces (id, model, dim, state) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state",
-		space.ID, space.Model, space.Dim, state)
-	return err
 }
