@@ -203,6 +203,13 @@ func (organisation) SetStage(context.Context, graph.Caller, string, string, poli
 	return graph.Change{}, agents.ErrNoEvidence
 }
 
+func (organisation) Personas(context.Context, graph.Caller) ([]graph.Persona, error) {
+	return []graph.Persona{{Persona: agents.Persona{Name: "plain", Voice: "Be brief.", ApprovedBy: "anna", VoiceOf: "anna"}}}, nil
+}
+func (organisation) LendVoice(context.Context, graph.Caller, string, string, bool) (graph.Change, error) {
+	return graph.Change{}, agents.ErrUnknown
+}
+
 type kills struct{}
 
 func (kills) List(context.Context, graph.Caller) ([]agents.Kill, error) {

@@ -266,6 +266,55 @@ func (r root) agentPayload(ctx context.Context, name string, change Change, err 
 	return payload, err
 }
 
+// Personas lists the voices of the agents that the viewer may know of.
+func (r queries) Personas(ctx context.Context) ([]*generated.Persona, error) {
+	caller, err := callerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.personas(ctx, caller)
+}
+
+func (r root) personas(ctx context.Context, caller Caller) ([]*generated.Persona, error) {
+	list, err := r.config.Agents.Personas(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newViewer(ctx, r.config, caller, nil)
+	return each(list, func(p Persona) *generated.Persona {
+		shown := &generated.Persona{Name: p.Name, Voice: p.Voice, ApprovedBy: v.actor(p.ApprovedBy), Lent: p.Lent}
+		if p.VoiceOf != "" {
+			shown.VoiceOf = v.actor(p.VoiceOf)
+		}
+		return shown
+	}), err
+}
+
+// LendVoice lets agents speak in the viewer's own voice, or no more.
+func (r mutations) LendVoice(ctx context.Context, in generated.LendVoiceInput) (*generated.PersonaPayload, error) {
+	c, err := r.command(ctx, in.CommandID)
+	var change Change
+	if err == nil {
+		change, err = r.config.Agents.LendVoice(ctx, c.caller, c.id, in.Persona, in.Lend)
+	}
+	refusals, err := userErrors(err)
+	if err != nil {
+		return nil, err
+	}
+	payload := &generated.PersonaPayload{UserErrors: refusals, ClientMutationID: in.ClientMutationID}
+	if len(refusals) > 0 {
+		return payload, nil
+	}
+	payload.Outcome = mutationOutcome(change.Replayed)
+	list, err := r.personas(ctx, c.caller)
+	for _, p := range list {
+		if p.Name == in.Persona {
+			payload.Persona = p
+		}
+	}
+	return payload, err
+}
+
 // SetBudget changes a budget.
 func (r mutations) SetBudget(ctx context.Context, in generated.SetBudgetInput) (*generated.BudgetPayload, error) {
 	c, err := r.command(ctx, in.CommandID)

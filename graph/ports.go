@@ -168,6 +168,17 @@ type Agents interface {
 	Publish(ctx context.Context, caller Caller, commandID string, manifest []byte) (name string, change Change, err error)
 	// SetStage changes how much an agent may do by itself.
 	SetStage(ctx context.Context, caller Caller, commandID, name string, stage policy.Stage, evidence string) (Change, error)
+	// Personas returns the personas of the agents of List, sorted by name.
+	Personas(ctx context.Context, caller Caller) ([]Persona, error)
+	// LendVoice lets agents speak in the caller's own voice, or no more. Any
+	// other voice is agents.ErrUnknown.
+	LendVoice(ctx context.Context, caller Caller, commandID, persona string, lend bool) (Change, error)
+}
+
+// Persona is a voice, and whether agents may speak in it.
+type Persona struct {
+	agents.Persona
+	Lent bool
 }
 
 // Kills stop new intents. What the caller may not know of is

@@ -63,6 +63,7 @@ type MutationResolver interface {
 	ResolveUncertain(ctx context.Context, input ResolveUncertainInput) (*RunPayload, error)
 	PublishAgent(ctx context.Context, input PublishAgentInput) (*AgentPayload, error)
 	SetStage(ctx context.Context, input SetStageInput) (*AgentPayload, error)
+	LendVoice(ctx context.Context, input LendVoiceInput) (*PersonaPayload, error)
 	SetBudget(ctx context.Context, input SetBudgetInput) (*BudgetPayload, error)
 	Kill(ctx context.Context, input KillInput) (*KillPayload, error)
 	LiftKill(ctx context.Context, input LiftKillInput) (*KillPayload, error)
@@ -86,6 +87,7 @@ type QueryResolver interface {
 	Run(ctx context.Context, id string) (*Run, error)
 	Inbox(ctx context.Context) ([]*InboxItem, error)
 	Kills(ctx context.Context) ([]*Kill, error)
+	Personas(ctx context.Context) ([]*Persona, error)
 	Budgets(ctx context.Context) ([]*Budget, error)
 	Usage(ctx context.Context, groupBy UsageGroup, from time.Time, to time.Time) ([]*UsageRow, error)
 	Audit(ctx context.Context, run string) (*Audit, error)
@@ -140,6 +142,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("DeclassifyInput", ec.unmarshalInputDeclassifyInput),
 			graphql.NewInputUnmarshaler("ForgetInput", ec.unmarshalInputForgetInput),
 			graphql.NewInputUnmarshaler("KillInput", ec.unmarshalInputKillInput),
+			graphql.NewInputUnmarshaler("LendVoiceInput", ec.unmarshalInputLendVoiceInput),
 			graphql.NewInputUnmarshaler("LiftKillInput", ec.unmarshalInputLiftKillInput),
 			graphql.NewInputUnmarshaler("MemoryDraft", ec.unmarshalInputMemoryDraft),
 			graphql.NewInputUnmarshaler("MemoryFilter", ec.unmarshalInputMemoryFilter),
@@ -347,6 +350,8 @@ type Query {
   inbox: [InboxItem!]!
   "What is stopped now, of what the viewer may know of."
   kills: [Kill!]!
+  "The voices that the agents which the viewer may know of speak in."
+  personas: [Persona!]!
   "The budgets that the viewer may see."
   budgets: [Budget!]!
   "What was spent, grouped."
@@ -1823,6 +1828,11 @@ type Mutation {
     "The stage."
     input: SetStageInput!
   ): AgentPayload!
+  "Lets agents speak in the viewer's own voice, as it is worded now, or takes that back. Only for the person whose voice it is."
+  lendVoice(
+    "The voice."
+    input: LendVoiceInput!
+  ): PersonaPayload!
   "Changes what a part of the organisation may spend."
   setBudget(
     "The budget."
@@ -2083,6 +2093,44 @@ input SetStageInput {
   commandId: String
   "Echoed."
   clientMutationId: String
+}
+
+"A voice to lend, or not to lend any more."
+input LendVoiceInput {
+  "The persona's name."
+  persona: String!
+  "Whether agents may speak in it from now on."
+  lend: Boolean!
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"A persona that was changed."
+type PersonaPayload {
+  "The persona as it is now; null when it was not accepted."
+  persona: Persona
+  "Whether it was accepted now; null when it was not accepted."
+  outcome: MutationOutcome
+  "Why it was not accepted."
+  userErrors: [UserError!]!
+  "From the input."
+  clientMutationId: String
+}
+
+"A voice that agents speak in."
+type Persona {
+  "Its name."
+  name: String!
+  "How it speaks, as it stands in prompts."
+  voice: String!
+  "Who approved it."
+  approvedBy: Actor!
+  "Whose own voice it is; null for nobody's."
+  voiceOf: Actor
+  "Whether agents may speak in it: always in nobody's own, in a person's own while that person lends it."
+  lent: Boolean!
 }
 
 "An agent that was changed."
@@ -3198,6 +3246,36 @@ func (ec *executionContext) childFields_Parked(ctx context.Context, field graphq
 	return nil, fmt.Errorf("no field named %q was found under type Parked", field.Name)
 }
 
+func (ec *executionContext) childFields_Persona(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_Persona_name(ctx, field)
+	case "voice":
+		return ec.fieldContext_Persona_voice(ctx, field)
+	case "approvedBy":
+		return ec.fieldContext_Persona_approvedBy(ctx, field)
+	case "voiceOf":
+		return ec.fieldContext_Persona_voiceOf(ctx, field)
+	case "lent":
+		return ec.fieldContext_Persona_lent(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Persona", field.Name)
+}
+
+func (ec *executionContext) childFields_PersonaPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "persona":
+		return ec.fieldContext_PersonaPayload_persona(ctx, field)
+	case "outcome":
+		return ec.fieldContext_PersonaPayload_outcome(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_PersonaPayload_userErrors(ctx, field)
+	case "clientMutationId":
+		return ec.fieldContext_PersonaPayload_clientMutationId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PersonaPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_Question(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -3934,6 +4012,20 @@ func (ec *executionContext) field_Mutation_kill_args(ctx context.Context, rawArg
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (KillInput, error) {
 			return ec.unmarshalNKillInput2gantryᚗdevᚋgraphᚋgeneratedᚐKillInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_lendVoice_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (LendVoiceInput, error) {
+			return ec.unmarshalNLendVoiceInput2gantryᚗdevᚋgraphᚋgeneratedᚐLendVoiceInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -11362,6 +11454,50 @@ func (ec *executionContext) fieldContext_Mutation_setStage(ctx context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_lendVoice(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_lendVoice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().LendVoice(ctx, fc.Args["input"].(LendVoiceInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PersonaPayload) graphql.Marshaler {
+			return ec.marshalNPersonaPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPersonaPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_lendVoice(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PersonaPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_lendVoice_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_setBudget(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11894,6 +12030,249 @@ func (ec *executionContext) fieldContext_Parked_detail(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Parked", field, false, false, "String")
 }
 
+func (ec *executionContext) _Persona_name(ctx context.Context, field graphql.CollectedField, obj *Persona) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Persona_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Persona_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Persona", field, false, false, "String")
+}
+
+func (ec *executionContext) _Persona_voice(ctx context.Context, field graphql.CollectedField, obj *Persona) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Persona_voice(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Voice, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Persona_voice(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Persona", field, false, false, "String")
+}
+
+func (ec *executionContext) _Persona_approvedBy(ctx context.Context, field graphql.CollectedField, obj *Persona) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Persona_approvedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ApprovedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Persona_approvedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Persona",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Persona_voiceOf(ctx context.Context, field graphql.CollectedField, obj *Persona) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Persona_voiceOf(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.VoiceOf, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalOActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Persona_voiceOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Persona",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Persona_lent(ctx context.Context, field graphql.CollectedField, obj *Persona) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Persona_lent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Lent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Persona_lent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Persona", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _PersonaPayload_persona(ctx context.Context, field graphql.CollectedField, obj *PersonaPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PersonaPayload_persona(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Persona, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Persona) graphql.Marshaler {
+			return ec.marshalOPersona2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPersona(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PersonaPayload_persona(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PersonaPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Persona(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PersonaPayload_outcome(ctx context.Context, field graphql.CollectedField, obj *PersonaPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PersonaPayload_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MutationOutcome) graphql.Marshaler {
+			return ec.marshalOMutationOutcome2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMutationOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PersonaPayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PersonaPayload", field, false, false, "MutationOutcome")
+}
+
+func (ec *executionContext) _PersonaPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *PersonaPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PersonaPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PersonaPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PersonaPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PersonaPayload_clientMutationId(ctx context.Context, field graphql.CollectedField, obj *PersonaPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PersonaPayload_clientMutationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClientMutationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PersonaPayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PersonaPayload", field, false, false, "String")
+}
+
 func (ec *executionContext) _Query_viewer(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -12325,6 +12704,38 @@ func (ec *executionContext) fieldContext_Query_kills(_ context.Context, field gr
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Kill(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_personas(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_personas(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Personas(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Persona) graphql.Marshaler {
+			return ec.marshalNPersona2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐPersonaᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_personas(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Persona(ctx, field)
 		},
 	}
 	return fc, nil
@@ -18591,6 +19002,69 @@ func UnmarshalKillInput(ctx context.Context, raw any) (KillInput, error) {
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputLendVoiceInput(ctx context.Context, obj any) (LendVoiceInput, error) {
+	var it LendVoiceInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"persona", "lend", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "persona":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("persona"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Persona = data
+		case "lend":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lend"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Lend = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalLendVoiceInput unmarshals raw into the LendVoiceInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalLendVoiceInput(ctx context.Context, raw any) (LendVoiceInput, error) {
+	var out LendVoiceInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "LendVoiceInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputLiftKillInput(ctx context.Context, obj any) (LiftKillInput, error) {
 	var it LiftKillInput
 	if obj == nil {
@@ -22570,6 +23044,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "lendVoice":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_lendVoice(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "setBudget":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_setBudget(ctx, field)
@@ -22733,6 +23214,107 @@ func (ec *executionContext) _Parked(ctx context.Context, sel ast.SelectionSet, o
 	return out
 }
 
+var personaImplementors = []string{"Persona"}
+
+func (ec *executionContext) _Persona(ctx context.Context, sel ast.SelectionSet, obj *Persona) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, personaImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Persona")
+		case "name":
+			out.Values[i] = ec._Persona_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "voice":
+			out.Values[i] = ec._Persona_voice(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "approvedBy":
+			out.Values[i] = ec._Persona_approvedBy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "voiceOf":
+			out.Values[i] = ec._Persona_voiceOf(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "lent":
+			out.Values[i] = ec._Persona_lent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var personaPayloadImplementors = []string{"PersonaPayload"}
+
+func (ec *executionContext) _PersonaPayload(ctx context.Context, sel ast.SelectionSet, obj *PersonaPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, personaPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PersonaPayload")
+		case "persona":
+			out.Values[i] = ec._PersonaPayload_persona(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._PersonaPayload_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._PersonaPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "clientMutationId":
+			out.Values[i] = ec._PersonaPayload_clientMutationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var queryImplementors = []string{"Query"}
 
 func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
@@ -22817,6 +23399,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_kills(ctx, field)
+				})
+		case "personas":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_personas(ctx, field)
 				})
 		case "budgets":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
@@ -25657,6 +26245,11 @@ func (ec *executionContext) marshalNLateOutcome2ᚖgantryᚗdevᚋgraphᚋgenera
 	return ec._LateOutcome(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNLendVoiceInput2gantryᚗdevᚋgraphᚋgeneratedᚐLendVoiceInput(ctx context.Context, v any) (LendVoiceInput, error) {
+	res, err := ec.unmarshalInputLendVoiceInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNLiftKillInput2gantryᚗdevᚋgraphᚋgeneratedᚐLiftKillInput(ctx context.Context, v any) (LiftKillInput, error) {
 	res, err := ec.unmarshalInputLiftKillInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -25846,6 +26439,38 @@ func (ec *executionContext) marshalNPageInfo2ᚖgantryᚗdevᚋgraphᚋgenerated
 		return graphql.Null
 	}
 	return ec._PageInfo(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNPersona2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐPersonaᚄ(ctx context.Context, sel ast.SelectionSet, v []*Persona) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPersona2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPersona(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNPersona2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPersona(ctx context.Context, sel ast.SelectionSet, v *Persona) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Persona!")
+		return graphql.Null
+	}
+	return ec._Persona(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNPersonaPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPersonaPayload(ctx context.Context, sel ast.SelectionSet, v *PersonaPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "PersonaPayload!")
+		return graphql.Null
+	}
+	return ec._PersonaPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNPromoteInput2gantryᚗdevᚋgraphᚋgeneratedᚐPromoteInput(ctx context.Context, v any) (PromoteInput, error) {
@@ -27089,6 +27714,13 @@ func (ec *executionContext) marshalOParked2ᚖgantryᚗdevᚋgraphᚋgenerated�
 		return graphql.Null
 	}
 	return ec._Parked(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOPersona2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPersona(ctx context.Context, sel ast.SelectionSet, v *Persona) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Persona(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOQuestion2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐQuestion(ctx context.Context, sel ast.SelectionSet, v *Question) graphql.Marshaler {

@@ -620,6 +620,18 @@ type LateOutcome struct {
 	Result *Text `json:"result,omitempty"`
 }
 
+// A voice to lend, or not to lend any more.
+type LendVoiceInput struct {
+	// The persona's name.
+	Persona string `json:"persona"`
+	// Whether agents may speak in it from now on.
+	Lend bool `json:"lend"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // What goes on.
 type LiftKillInput struct {
 	// What kind of thing was stopped.
@@ -873,6 +885,32 @@ type Parked struct {
 	Code string `json:"code"`
 	// More about it.
 	Detail string `json:"detail"`
+}
+
+// A voice that agents speak in.
+type Persona struct {
+	// Its name.
+	Name string `json:"name"`
+	// How it speaks, as it stands in prompts.
+	Voice string `json:"voice"`
+	// Who approved it.
+	ApprovedBy *Actor `json:"approvedBy"`
+	// Whose own voice it is; null for nobody's.
+	VoiceOf *Actor `json:"voiceOf,omitempty"`
+	// Whether agents may speak in it: always in nobody's own, in a person's own while that person lends it.
+	Lent bool `json:"lent"`
+}
+
+// A persona that was changed.
+type PersonaPayload struct {
+	// The persona as it is now; null when it was not accepted.
+	Persona *Persona `json:"persona,omitempty"`
+	// Whether it was accepted now; null when it was not accepted.
+	Outcome *MutationOutcome `json:"outcome,omitempty"`
+	// Why it was not accepted.
+	UserErrors []*UserError `json:"userErrors"`
+	// From the input.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
 // An untrusted item to be trusted.
