@@ -387,19 +387,22 @@ func TestMemoryOutOfReachIsSaid(t *testing.T) {
 
 func TestRecallIsBounded(t *testing.T) {
 	b := serveBrain(t)
-	got := b.ask(t, "bob", `{recall(query:"x",first:100){hits{score citation item`+itemFields+`} labels integrity degraded}}`, nil)
-	require.Empty(t, got.Errors, "a whole answer is affordable")
+	many := func(times int) string {
+		var out strings.Builder
+		for i := range times {
+			fmt.Fprintf(&out, `q%d:recall(query:"x",first:100){hits{score citation item%s}}`, i, itemFields)
+		}
+		return `{` + out.String() + `}`
+	}
+	got := b.ask(t, "bob", many(3), nil)
+	require.Empty(t, got.Errors, "a few whole answers are affordable")
 	got = b.ask(t, "bob", `{recall(query:"x",first:101){degraded}}`, nil)
 	require.Equal(t, "OVER_LIMIT", got.code())
 	got = b.ask(t, "bob", `{recall(query:"x",first:0){hits{score}}}`, nil)
 	require.Contains(t, got.raw, `"hits":[]`)
 	got = b.ask(t, "bob", `query($q:String!){recall(query:$q){degraded}}`, map[string]any{"q": strings.Repeat("x", 8<<10+1)})
 	require.Equal(t, "BAD_REQUEST", got.code())
-	var many strings.Builder
-	for i := range 20 {
-		fmt.Fprintf(&many, `q%d:recall(query:"x",first:100){hits{score citation item%s}}`, i, itemFields)
-	}
-	got = b.ask(t, "bob", `{`+many.String()+`}`, nil)
+	got = b.ask(t, "bob", many(20), nil)
 	require.Equal(t, "OVER_LIMIT", got.code())
 	require.Equal(t, "complexity", got.Errors[0].Extensions["limit"])
 }
