@@ -121,6 +121,7 @@ func forgotten(t *testing.T, where on) {
 	require.NoError(t, err)
 	require.Len(t, late, 4)
 
+	require.Len(t, h.recall(t, ann, "How many walnuts does Omar earn?"), 3, "so that the index has all of it")
 	receipt, err := h.Forget(t.Context(), bob, memory.Selector{Items: []string{superseding.Item.ID}, Key: "f1"})
 	require.NoError(t, err)
 	require.Equal(t, []string{old.ID, superseding.Item.ID, derived.ID}, receipt.Items, "what bob never saw is not told to bob")
@@ -296,4 +297,27 @@ func TestForgettingReachesOtherStoresAndTellsOfRunsThatMayBeKnown(t *testing.T) 
 	require.Equal(t, []string{"run-1"}, receipt.Runs)
 	require.Equal(t, 2, receipt.Stores["run texts"])
 	require.Equal(t, []string{kept.ID}, e.asked[0])
+}
+
+// Somebody who can write the database puts one item's sealed text in another's
+// place, or calls an item somebody else's: it does not open, and the error says
+// nothing of it.
+func TestWhatWasMovedInTheDatabaseDoesNotOpen(t *testing.T) {
+	h := build(t, sqlite)
+	ann, bob := person("ann"), person("bob")
+	secret := h.remember(t, ann, memory.Draft{Space: view.SpaceOf(view.SpacePerson, "ann"), Kind: view.Fact, Text: "The word is walnut."})
+	bait := h.remember(t, bob, fact("Nothing."))
+	other := h.remember(t, bob, fact("Nothing else."))
+	for _, change := range []string{
+		"UPDATE memory_segments SET sealed = (SELECT sealed FROM memory_segments WHERE item = '" + secret.ID + "') WHERE item = '" + bait.ID + "'",
+		"UPDATE memory_keys SET wrapped = (SELECT wrapped FROM memory_keys WHERE item = '" + secret.ID + "') WHERE item = '" + other.ID + "'",
+	} {
+		_, err := h.files.Databases().Write.ExecContext(t.Context(), change)
+		require.NoError(t, err)
+	}
+	for _, id := range []string{bait.ID, other.ID} {
+		_, err := h.Item(t.Context(), bob, id)
+		require.ErrorContains(t, err, "does not open")
+		require.NotContains(t, err.Error(), "walnut")
+	}
 }
