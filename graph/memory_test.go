@@ -257,7 +257,7 @@ func tampered(t *testing.T, id string, change func(parts []string) []string) str
 
 // Whatever of memory can be named: what is not there, what is another's and
 // what is another organisation's are answered byte for byte alike.
-func TestFault_C15_AbsentAndForbiddenMemoryLooksTheSame(t *testing.T) {
+func TestFault_J10_MemoryOfSomebodyElseIsAbsent(t *testing.T) {
 	b := serveBrain(t)
 	own := b.keep(t, "bob", map[string]any{"text": "Mine."})["id"].(string)
 	talk := map[string]any{"space": "conversation:talk", "text": "We talked."}
