@@ -58,7 +58,7 @@ var layers = map[string][]string{
 	"memory/rank":                      {"memory/view", "orchestrator/policy"},
 	"memory/store":                     {"memory/index", "memory/rank", "memory/view", "orchestrator/policy"},
 	"memory/view":                      {"orchestrator/canon", "orchestrator/policy"},
-	"graph":                            {"agents", "graph/generated", "graph/graphiql", "graph/remembered", "graph/scalar", "memory", "memory/embed", "memory/index", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account"},
+	"graph":                            {"agents", "graph/generated", "graph/graphiql", "graph/remembered", "graph/scalar", "memory", "memory/embed", "memory/index", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account"},
 	"graph/generated":                  {"graph/scalar"},
 	"graph/graphiql":                   {},
 	"graph/remembered":                 {"graph/generated", "memory", "memory/view", "orchestrator/policy"},

@@ -19,6 +19,7 @@ import (
 	"gantry.dev/memory"
 	"gantry.dev/memory/embed"
 	"gantry.dev/memory/index"
+	"gantry.dev/memory/store"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/run"
 )
@@ -70,6 +71,7 @@ var (
 	errStore           = &fault{code: codeStore, message: "The journal takes no writes now; send the command again with the same commandId.", extra: map[string]any{"retryable": true}}
 	errDirectory       = &fault{code: codeStore, message: "Nobody can be looked up now; send the request again.", extra: map[string]any{"retryable": true}}
 	errReused          = &fault{code: "COMMAND_ID_REUSED", message: "This command id was used for another request; make a fresh one."}
+	errMemoryStore     = &fault{code: codeStore, message: "What is remembered cannot be reached now; send the same again, a command with the same commandId.", extra: map[string]any{"retryable": true}}
 	errMemory          = &fault{code: codeMemory, message: "Memory cannot be asked now; send the same again.", extra: map[string]any{"retryable": true}}
 	errSlowBody        = &fault{code: codeTimeout, message: "The body took too long to arrive; send the request again.", extra: map[string]any{"retryable": true}}
 	errNUL             = &fault{code: codeBadRequest, message: "No text may have the character U+0000."}
@@ -112,6 +114,8 @@ func public(err error) (*fault, bool) {
 		return errTooBusy, true
 	case errors.Is(err, engine.ErrStore):
 		return errStore, false // the operators have to know
+	case errors.Is(err, store.ErrFailed):
+		return errMemoryStore, false
 	}
 	return errInternal, false
 }

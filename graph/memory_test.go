@@ -17,6 +17,7 @@ import (
 	"gantry.dev/memory"
 	"gantry.dev/memory/index"
 	"gantry.dev/memory/memorytest"
+	"gantry.dev/memory/store"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/policy"
 )
@@ -32,9 +33,13 @@ type counted struct {
 	memory.Brain
 	lists, recalls, readers atomic.Int64
 	gone                    atomic.Bool
+	broken                  atomic.Bool // the store, not the index
 }
 
-var errOut = fmt.Errorf("dial 10.0.0.1: %w", index.ErrUnavailable)
+var (
+	errOut    = fmt.Errorf("dial 10.0.0.1: %w", index.ErrUnavailable)
+	errBroken = fmt.Errorf("dial 10.0.0.1: %w", store.ErrFailed)
+)
 
 func (c *counted) List(ctx context.Context, r view.Reader, f memory.Filter, after string, limit int) (memory.Page, error) {
 	c.lists.Add(1)
@@ -46,6 +51,9 @@ func (c *counted) List(ctx context.Context, r view.Reader, f memory.Filter, afte
 
 func (c *counted) Recall(ctx context.Context, r view.Reader, q memory.Question) (memory.Recollection, error) {
 	c.recalls.Add(1)
+	if c.broken.Load() {
+		return memory.Recollection{}, errBroken
+	}
 	if c.gone.Load() {
 		return memory.Recollection{}, errOut
 	}
@@ -381,6 +389,11 @@ func TestMemoryOutOfReachIsSaid(t *testing.T) {
 		require.Equal(t, true, got.Errors[0].Extensions["retryable"])
 		require.NotContains(t, got.raw, "10.0.0.1")
 	}
+	b.broken.Store(true)
+	got := b.ask(t, "bob", `{recall(query:"x"){degraded}}`, nil)
+	require.Equal(t, "STORE_UNAVAILABLE", got.code())
+	require.Equal(t, true, got.Errors[0].Extensions["retryable"])
+	require.NotContains(t, got.raw, "10.0.0.1")
 	bare := serve(t)
 	require.Equal(t, "MEMORY_UNAVAILABLE", bare.ask(t, "bob", `{recall(query:"x"){degraded}}`, nil).code())
 }
