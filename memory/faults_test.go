@@ -142,7 +142,7 @@ func stickyIndex(t *testing.T, where on) {
 	require.Equal(t, []string{old.ID, next.Item.ID}, receipt.Items)
 	require.Zero(t, receipt.VerifiedMs)
 	require.Empty(t, h.recall(t, ann, "Where does Ruth sit?"))
-	open, err := h.store.Unverified(t.Context(), 10)
+	open, err := h.store.Unverified(t.Context(), "", 10)
 	require.NoError(t, err)
 	require.Len(t, open, 1)
 }

@@ -219,7 +219,9 @@ func (s *Service) complete(ctx context.Context, a *asking, kept store.Receipt) (
 	if kept.Body, err = json.Marshal(receipt); err != nil {
 		return receipt, err
 	}
-	kept.VerifiedMs = receipt.VerifiedMs
+	if !s.store.Relayed() || receipt.VerifiedMs >= receipt.AtMs+s.config.Lease.Milliseconds() {
+		kept.VerifiedMs = receipt.VerifiedMs
+	} // else a relay may yet put back what it read before; it is looked at again
 	return receipt, s.store.Refile(ctx, kept)
 }
 

@@ -55,7 +55,7 @@ func (s *Service) Recall(ctx context.Context, reader view.Reader, question Quest
 		if err != nil {
 			return Recollection{}, err
 		}
-		if r.stale && !s.store.Relayed() && try < mostTries {
+		if (r.moved || r.stale && !s.store.Relayed()) && try < mostTries {
 			continue
 		}
 		return s.answer(ctx, r, candidates)
@@ -147,6 +147,7 @@ type recalling struct {
 	meant    meaning
 	terms    rank.Terms
 	stale    bool                         // an index suggested what the store has not, or no longer
+	moved    bool                         // other vector spaces are searched now
 	fitting  map[index.Ref]*store.Checked // what was looked up; nil for what does not fit
 }
 
@@ -176,6 +177,7 @@ func (r *recalling) suggested(ctx context.Context, limit int) (legs [][]index.Hi
 	s := r.service
 	s.follow.mu.RLock()
 	defer s.follow.mu.RUnlock()
+	r.moved = s.follow.spaces.Load() != r.meant.spaces
 	if r.asking, err = s.ask(ctx, r.Reader); err != nil {
 		return nil, err
 	}

@@ -15,9 +15,6 @@ import (
 // Relaying says how what was committed is told to an index that does not follow
 // the store by itself.
 type Relaying struct {
-	// Lease is how long items stay with a relay that is not heard of; 30 s when 0.
-	// The index must answer within two thirds of it.
-	Lease time.Duration
 	// Rest is how long an item waits after an index could not be reached; 1 s
 	// when 0. An item whose fault it is waits twice as long after each attempt.
 	Rest time.Duration
@@ -37,9 +34,6 @@ const (
 var ErrParked = errors.New("an item cannot be brought to the index; it waits for an operator")
 
 func (r Relaying) withDefaults() Relaying {
-	if r.Lease == 0 {
-		r.Lease = 30 * time.Second
-	}
 	if r.Rest == 0 {
 		r.Rest = time.Second
 	}
@@ -98,10 +92,10 @@ type relayed struct {
 func (s *Service) claim(ctx context.Context, r Relaying) (relayed, error) {
 	// Counted from before the database's clock is read, so that whoever keeps to it
 	// is done before anybody else may begin.
-	b := relayed{Relaying: r, service: s, owner: strings.ToLower(rand.Text()), ends: time.Now().Add(r.Lease * 2 / 3)}
+	b := relayed{Relaying: r, service: s, owner: strings.ToLower(rand.Text()), ends: time.Now().Add(s.config.Lease * 2 / 3)}
 	nowMs, err := s.store.Now(ctx)
 	if err == nil {
-		b.tasks, err = s.store.Claim(ctx, b.owner, nowMs, nowMs+r.Lease.Milliseconds(), mostRelayed)
+		b.tasks, err = s.store.Claim(ctx, b.owner, nowMs, nowMs+s.config.Lease.Milliseconds(), mostRelayed)
 	}
 	return b, err
 }
@@ -164,7 +158,7 @@ func (b relayed) done(ctx context.Context, tasks []store.Task) error {
 
 // later gives tasks back, also while the process ends.
 func (b relayed) later(ctx context.Context, rest time.Duration, counts bool, tasks []store.Task) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.Lease)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.service.config.Lease)
 	defer cancel()
 	nowMs, err := b.service.store.Now(ctx)
 	if err != nil {

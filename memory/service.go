@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"gantry.dev/memory/embed"
 	"gantry.dev/memory/index"
@@ -27,6 +28,9 @@ type Config struct {
 	Erasers map[string]Eraser
 	// SeesRun reports whether a reader may know of a run; nil: of none.
 	SeesRun func(ctx context.Context, reader view.Reader, run string) (bool, error)
+	// Lease is how long items stay with a relay that is not heard of; the same in
+	// every process, 30 s when 0. The index must answer within two thirds of it.
+	Lease time.Duration
 	// Tending opens a memory for its operator's commands, also where it has vectors
 	// of other models than the embedders'.
 	Tending bool
@@ -39,7 +43,10 @@ type Eraser interface {
 	EraseItems(ctx context.Context, items []string) (count int, runs []string, err error)
 }
 
-const defaultQuota = 100_000
+const (
+	defaultQuota = 100_000
+	defaultLease = 30 * time.Second
+)
 
 // Service is memory over a store and indexes. It is safe for concurrent use.
 type Service struct {
@@ -53,7 +60,7 @@ var _ Brain = (*Service)(nil)
 // New opens memory. The error is ErrVectorSpace where the store has vectors of
 // other models than the embedders'.
 func New(ctx context.Context, config Config) (*Service, error) {
-	config.Quota = cmp.Or(config.Quota, defaultQuota)
+	config.Quota, config.Lease = cmp.Or(config.Quota, defaultQuota), cmp.Or(config.Lease, defaultLease)
 	if config.Plan.Dense == 0 && config.Plan.Lexical == 0 {
 		config.Plan = rank.DefaultPlan()
 	}

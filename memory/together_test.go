@@ -171,7 +171,7 @@ func expired(t *testing.T, where on) {
 	left, err := h.store.Left(t.Context(), []string{kept.ID})
 	require.NoError(t, err)
 	require.Empty(t, left)
-	open, err := h.store.Unverified(t.Context(), 10)
+	open, err := h.store.Unverified(t.Context(), "", 10)
 	require.NoError(t, err)
 	require.Empty(t, open)
 }

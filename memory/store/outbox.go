@@ -29,16 +29,16 @@ func (t *Tx) announce(ctx context.Context, organisation, item string, version ui
 }
 
 // Queue queues items of which an index was found to hold something else than
-// the store. What waits already is left as it is.
-func (s *Store) Queue(ctx context.Context, organisation string, nowMs int64, items []string) error {
+// the store, and counts them. What waits already is left as it is.
+func (s *Store) Queue(ctx context.Context, nowMs int64, items []string) (queued int, _ error) {
 	if !s.config.Relayed || len(items) == 0 {
-		return nil
+		return 0, nil
 	}
-	return s.Write(ctx, nowMs, func(ctx context.Context, tx *Tx) error {
+	return queued, s.Write(ctx, nowMs, func(ctx context.Context, tx *Tx) (err error) {
 		tx.announced = true
-		_, err := tx.exec(ctx, "INSERT INTO memory_outbox (item, organisation, version, due_ms) "+
-			"SELECT item, organisation, version, CAST(? AS BIGINT) FROM memory_generations WHERE organisation = ? AND "+tx.among("item")+" ON CONFLICT (item) DO NOTHING",
-			nowMs, organisation, list(tx.conn, items))
+		queued, err = tx.exec(ctx, "INSERT INTO memory_outbox (item, organisation, version, due_ms) "+
+			"SELECT item, organisation, version, CAST(? AS BIGINT) FROM memory_generations WHERE "+tx.among("item")+" ON CONFLICT (item) DO NOTHING",
+			nowMs, list(tx.conn, items))
 		return err
 	})
 }

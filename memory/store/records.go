@@ -81,7 +81,7 @@ func (t *Tx) Note(ctx context.Context, a Audit) error {
 type Receipt struct {
 	ID, Organisation, Principal string
 	Items                       []string // everything that was erased
-	VerifiedMs                  int64    // 0: not yet
+	VerifiedMs                  int64    // when nothing was found that could come back any more; 0: not yet
 	Body                        []byte   // as its principal gets it
 }
 
@@ -115,9 +115,10 @@ func (s *Store) Receipt(ctx context.Context, organisation, id string) (Receipt, 
 	return found[0], true, nil
 }
 
-// Unverified returns receipts of what was not yet found to be gone everywhere.
-func (s *Store) Unverified(ctx context.Context, limit int) ([]Receipt, error) {
-	return s.receipts(ctx, "SELECT "+receiptColumns+" FROM memory_receipts WHERE verified_ms = 0 ORDER BY id LIMIT ?", limit)
+// Unverified returns receipts, after an id, of what was not yet found to be gone
+// everywhere for good.
+func (s *Store) Unverified(ctx context.Context, after string, limit int) ([]Receipt, error) {
+	return s.receipts(ctx, "SELECT "+receiptColumns+" FROM memory_receipts WHERE verified_ms = 0 AND id > ? ORDER BY id LIMIT ?", after, limit)
 }
 
 func (s *Store) receipts(ctx context.Context, query string, args ...any) (found []Receipt, _ error) {

@@ -212,3 +212,9 @@ func (s *Store) Refs(ctx context.Context, organisation, after string, limit int)
 	slices.SortFunc(refs, index.CompareRefs)
 	return refs, last, err
 }
+
+// Strangers returns those of the items that an organisation never had.
+func (s *Store) Strangers(ctx context.Context, organisation string, items []string) ([]string, error) {
+	known, err := column(s.read.query(ctx, "SELECT item FROM memory_generations WHERE organisation = ? AND "+s.read.among("item"), organisation, list(s.read, items)))
+	return slices.DeleteFunc(slices.Clone(items), func(item string) bool { return slices.Contains(known, item) }), err
+}

@@ -49,6 +49,8 @@ type settings struct {
 	Embeddings string `koanf:"embeddings"`
 	Embedder   string `koanf:"embedder"`
 	Dimensions int    `koanf:"dimensions"`
+
+	Sweep time.Duration `koanf:"sweep"`
 }
 
 const (
@@ -71,6 +73,7 @@ func settingFlags(command *cobra.Command, listen string) {
 	flags.String("qdrant", "", "http(s)://host:6334 of the Qdrant server that has memory's index, its key the secret qdrant; by default the index is in the process")
 	flags.String("embeddings", "", "base URL of OpenAI's embeddings protocol, its key the secret embeddings; by default only the vectors that come with the process")
 	flags.String("embedder", "", "model of the embeddings, as their server names it")
+	flags.Duration("sweep", 5*time.Minute, "how often what memory has to erase or mend is looked for")
 	flags.Int("dimensions", 0, "how many dimensions its vectors have; by default the server is asked at the start")
 	flags.String(headsFlag, "", "folder of signed heads, better not where the database is; by default heads in the folder; "+noHeads+" signs none")
 	flags.Duration("attest", time.Minute, "how often heads are signed")
@@ -198,7 +201,7 @@ const (
 // memory is with what a process of the settings remembers.
 func (s settings) memory(log *slog.Logger) wire.Memory {
 	m := wire.Memory{Qdrant: qdrant.Config{URL: s.Qdrant, APIKey: qdrant.Key(s.Secrets[qdrantSecret]), Logger: log},
-		Embeddings: embed.EndpointConfig{BaseURL: s.Embeddings, Model: s.Embedder, Dim: s.Dimensions}}
+		Embeddings: embed.EndpointConfig{BaseURL: s.Embeddings, Model: s.Embedder, Dim: s.Dimensions}, Sweep: s.Sweep}
 	if key, given := s.Secrets[embeddingsSecret]; given {
 		m.Embeddings.Key = func(context.Context) (string, error) { return key, nil }
 	}

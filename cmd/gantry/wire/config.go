@@ -65,6 +65,9 @@ func (c Config) withDefaults() Config {
 	if c.Drain == 0 {
 		c.Drain = 10 * time.Second
 	}
+	if c.Memory.Sweep == 0 {
+		c.Memory.Sweep = 5 * time.Minute
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -85,8 +88,8 @@ func (c Config) Validate() error {
 			faults = append(faults, errors.New("listen: must be host:port"))
 		}
 	}
-	if c.Lease < 0 || c.Poll < 0 || c.Drain < 0 || c.Attest < 0 {
-		faults = append(faults, errors.New("lease, poll, drain, attest: must not be negative"))
+	if c.Lease < 0 || c.Poll < 0 || c.Drain < 0 || c.Attest < 0 || c.Memory.Sweep < 0 {
+		faults = append(faults, errors.New("lease, poll, drain, attest, sweep: must not be negative"))
 	}
 	if c.Memory.Qdrant.URL != "" {
 		faults = append(faults, c.Memory.Qdrant.Validate())

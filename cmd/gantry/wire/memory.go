@@ -28,6 +28,7 @@ type Memory struct {
 	// Embeddings makes vectors besides those that come with the process, of texts
 	// that may be sent there; without a BaseURL: nothing does.
 	Embeddings embed.EndpointConfig
+	Sweep      time.Duration // how often it is put right what is left over; 0: 5 min
 }
 
 // remembering is the memory of a process, with what goes on beside it.
@@ -112,6 +113,20 @@ func (m Memory) indexes() (index.Indexes, error) {
 		return flat.New(), nil
 	}
 	return qdrant.New(m.Qdrant)
+}
+
+// sweepMemory puts right what is left over, now and then.
+func (p *Platform) sweepMemory(ctx context.Context) {
+	ticker := time.NewTicker(p.Config.Memory.Sweep)
+	defer ticker.Stop()
+	p.memory.Janitor(ctx, ticker.C, func(swept memory.Swept, err error) {
+		if swept != (memory.Swept{}) {
+			p.Config.Log.Info("memory swept", "expired", swept.Expired, "verified", swept.Verified, "open", swept.Open, "embedded", swept.Embedded, "mended", swept.Mended)
+		}
+		if err != nil {
+			p.Config.Log.Warn("sweep of memory", "error", err)
+		}
+	})
 }
 
 // memoryRules are what an organisation's configuration in force says about what

@@ -125,6 +125,7 @@ func (p *Platform) start(ctx context.Context) {
 	p.every(&p.working, func(ticks <-chan time.Time) { p.hearDue(work, ticks) })
 	p.every(&p.working, func(ticks <-chan time.Time) { p.hearQueued(work, ticks) })
 	p.every(&p.working, func(ticks <-chan time.Time) { p.relayMemory(work, ticks) })
+	p.working.Go(func() { p.sweepMemory(work) })
 	receiver := bus.Receiver{Bus: p.bus, Verify: p.verify(background), Submit: p.Take}
 	p.every(&p.working, func(ticks <-chan time.Time) { _ = receiver.Run(work, ticks) })
 	p.working.Go(func() {
