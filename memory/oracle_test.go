@@ -30,9 +30,9 @@ type twins struct {
 	log     []string
 }
 
-func newTwins(t *testing.T, where on, seed uint64) *twins {
+func newTwins(t *testing.T, where on, seed uint64, tune []func(*house)) *twins {
 	embedder := memorytest.Letters{}
-	h := build(t, where, func(h *house) { h.tuning.Embedders = []embed.Embedder{embedder} })
+	h := build(t, where, append(slices.Clone(tune), func(h *house) { h.tuning.Embedders = []embed.Embedder{embedder} })...)
 	ids := &atomic.Int64{}
 	o := &twins{Rand: rand.New(rand.NewPCG(seed, 1)), house: h, readers: circle()}
 	o.oracle = memorytest.NewBrain(memorytest.Config{
@@ -205,10 +205,10 @@ func (o *twins) told(t *testing.T, answer any, err error) string {
 }
 
 // The service and the reference memory answer everything alike, byte for byte.
-func likeTheOracle(t *testing.T, where on, worlds int) {
+func likeTheOracle(t *testing.T, where on, worlds int, tune ...func(*house)) {
 	operations := 0
 	for seed := range uint64(worlds) {
-		o := newTwins(t, where, seed)
+		o := newTwins(t, where, seed, tune)
 		for range 60 {
 			o.house.clock.Add(int64(o.IntN(40)))
 			_, err := o.house.Expire(t.Context(), 1000)
@@ -219,6 +219,9 @@ func likeTheOracle(t *testing.T, where on, worlds int) {
 			}
 			operations++
 			o.log = append(o.log, name)
+			if o.house.relayed {
+				o.house.drain(t)
+			}
 			want, wantErr := ask(o.oracle)
 			got, gotErr := ask(o.house)
 			require.Equal(t, o.told(t, want, wantErr), o.told(t, got, gotErr), "world %d: %s", seed, strings.Join(o.log, "\n"))
