@@ -126,6 +126,21 @@ func (o Organisation) RunReader(subject policy.Principal, agent, conversation st
 	r.Clearance = r.Clearance.Meet(authority.Labels)
 	r.Read = both(r.Read, resolve(authority.ReadSpaces))
 	r.Write = both(r.Write, resolve(authority.WriteSpaces))
+	r.Subject = subject.ID
+	if own := view.SpaceOf(view.SpaceAgent, agent); slices.Contains(authority.WriteSpaces, "agent") {
+		r.Write = ordered(append(r.Write, own)) // what it learns is a proposal to those who answer for it
+	}
+	return r
+}
+
+// TraitReader reads the traits of an agent's persona as its runs do: whoever
+// speaks with the agent hears them, so nothing labelled is among them. It reads
+// nothing where the authority does not let the run read the agent's space.
+func (o Organisation) TraitReader(agent string, authority policy.Authority) view.Reader {
+	r := view.Reader{Organisation: o.Name, Principal: AgentID(agent)}
+	if slices.Contains(authority.ReadSpaces, "agent") {
+		r.Read = []view.Space{view.SpaceOf(view.SpaceAgent, agent)}
+	}
 	return r
 }
 

@@ -94,7 +94,7 @@ func (v *validation) recall(object string, r *Recall) {
 	v.require(r.Items > 0 && r.Items <= maxRecallItems, object, "memory.items", "must be 1 to %d", maxRecallItems)
 	v.require(slices.Contains([]OnOutage{"", DegradeOnOutage, WaitOnOutage}, r.OnOutage), object, "memory.onOutage", "must be %s or %s", DegradeOnOutage, WaitOnOutage)
 	for i, kind := range r.Kinds {
-		v.require(slices.Contains([]view.Kind{view.Fact, view.Preference, view.Episode, view.Passage, view.Procedure, view.Finding}, kind),
+		v.require(slices.Contains(view.Kinds(), kind),
 			object, fmt.Sprintf("memory.kinds[%d]", i), "is no kind of remembered thing")
 	}
 }

@@ -131,8 +131,14 @@ func admissible(draft Draft, reader view.Reader, rules Rules) error {
 	if _, _, ok := draft.Space.Split(); !ok || len(draft.Space) > MaxRef || !reader.Writes(draft.Space) {
 		return &Refusal{Code: "SPACE", Detail: "You cannot write in that space; choose one of yours."}
 	}
-	if !slices.Contains([]view.Kind{view.Fact, view.Preference, view.Episode, view.Passage, view.Procedure, view.Finding}, draft.Kind) {
-		return &Refusal{Code: "KIND", Detail: "That is no kind of item; choose FACT, PREFERENCE, EPISODE, PASSAGE, PROCEDURE or FINDING."}
+	if err := view.MayTell(&reader, draft.Space); err != nil {
+		return RefusalOf(err)
+	}
+	if !slices.Contains(view.Kinds(), draft.Kind) {
+		return &Refusal{Code: "KIND", Detail: "That is no kind of item; choose FACT, PREFERENCE, EPISODE, PASSAGE, PROCEDURE, FINDING or TRAIT."}
+	}
+	if kind, _, _ := draft.Space.Split(); draft.Kind == view.Trait && kind != view.SpaceAgent {
+		return &Refusal{Code: "SPACE", Detail: "A trait is an agent's; put it into the agent's space."}
 	}
 	for _, part := range []struct {
 		text string

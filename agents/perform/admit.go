@@ -74,6 +74,7 @@ func (a *Admission) Start(ctx context.Context, order Order) (Admitted, error) {
 	if refusal != nil {
 		return a.refused(ctx, remembered, refusal)
 	}
+	a.learned(ctx, kit, &started, payload.Salt)
 	if err := a.recall(ctx, kit, &started, id, payload); err != nil {
 		return Admitted{}, err
 	}

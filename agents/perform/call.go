@@ -51,11 +51,17 @@ func (j *job) dispatch(ctx context.Context, effect run.DispatchCall) (engine.Pre
 	if err != nil {
 		return engine.Prepared{}, err
 	}
+	invocation := j.invocation(key, j.state.Turns[call.Turn-1].Model, checked.Arguments)
+	if call.Tool == tool.RememberName {
+		if invocation.Reader.Heard, err = j.heard(ctx); err != nil {
+			return engine.Prepared{}, err
+		}
+	}
 	timeout := time.Duration(checked.Definition.Timeout)
 	begin := run.BeginCall{Epoch: j.view.Epoch, Call: effect.Call, Inputs: inputsOf(checked), Key: key,
 		NotAfterMs: j.view.NowMs + timeout.Milliseconds()}
 	a := &attempt{sealer: j.sealer(), box: j.kit.Box, name: call.Tool, revision: call.Revision, effect: effect,
-		invocation: j.invocation(key, j.state.Turns[call.Turn-1].Model, checked.Arguments), marking: call.Arguments.Marking, arguments: call.Arguments.ID, key: j.key,
+		invocation: invocation, marking: call.Arguments.Marking, arguments: call.Arguments.ID, key: j.key,
 		bound: call.CostBound, begunBy: time.Now().Add(timeout)}
 	return engine.Prepared{Command: begin, Perform: a.invoke}, nil
 }

@@ -34,6 +34,7 @@ type Input struct {
 	Reader   view.Reader               // who reads what was recalled: the run as it stands now
 	Memory   map[string]view.Rendering // what the run recalled, by item id, as the reader sees it now
 	Recall   *run.Remembrance          // what was recalled for the next turn, nil for nothing
+	Traits   []string                  // of the persona, as they may be shown now
 }
 
 // Prompt is a compiled prompt.
@@ -144,7 +145,7 @@ func (c *compiler) begin() {
 	if c.in.Revision.Memory != nil && c.in.State.Started.Snapshot.Compiler > 2 {
 		rules += "\n" + memoryRules
 	}
-	c.say(model.Message{Role: model.System, Text: strings.TrimSpace(c.in.Persona.Voice + "\n\n" + c.in.Revision.Instructions + "\n\n" + rules)})
+	c.say(model.Message{Role: model.System, Text: strings.TrimSpace(voiceOf(c.in) + "\n\n" + c.in.Revision.Instructions + "\n\n" + rules)})
 	for _, d := range c.in.Tools {
 		c.tools = append(c.tools, model.Spec{Name: d.Name, Description: d.Description, Schema: d.Input})
 	}

@@ -23,6 +23,7 @@ type Memory interface {
 	// Items returns those of the ids that the reader sees, by id.
 	Items(ctx context.Context, reader view.Reader, ids []string) (map[string]view.Rendering, error)
 	Remember(ctx context.Context, reader view.Reader, draft memory.Draft) (memory.Remembered, error)
+	List(ctx context.Context, reader view.Reader, filter memory.Filter, after string, limit int) (memory.Page, error)
 }
 
 var (

@@ -50,7 +50,7 @@ func (in Input) stands(r run.Recalled) string {
 // holds reports whether everything that is in the prompt from memory may still
 // be shown as it is.
 func (c *compiler) holds(in Input) bool {
-	return !slices.ContainsFunc(c.recalls.stand, func(s standing) bool { return in.stands(s.item) != s.as })
+	return slices.Equal(c.in.Traits, in.Traits) && !slices.ContainsFunc(c.recalls.stand, func(s standing) bool { return in.stands(s.item) != s.as })
 }
 
 // items lists what is in the prompt from memory, and what the next extension

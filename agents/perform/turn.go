@@ -73,8 +73,12 @@ func (j *job) prompt(ctx context.Context, revision agents.Revision, remembered *
 		remembered = withoutMemory(remembered)
 	}
 	now = joined(now, found)
+	traits, err := j.traits(ctx)
+	if err != nil {
+		return Prompt{}, nil, err
+	}
 	persona, _ := j.kit.Organisation.Persona(revision.Persona)
-	in := Input{Revision: revision, Persona: persona, State: j.state, Texts: texts, Reader: asking.reader, Memory: now, Recall: remembered}
+	in := Input{Revision: revision, Persona: persona, State: j.state, Texts: texts, Reader: asking.reader, Memory: now, Recall: remembered, Traits: traits}
 	if kept && !c.holds(in) {
 		c, kept = &compiler{}, false
 		if in.Texts, err = j.view.Texts(ctx, c.needs(j.state)...); err != nil {

@@ -59,10 +59,11 @@ func NewMemory(brain Memory, owner, contact string, impact policy.Impact) []Tool
 	remember.Facts = map[string]string{"space": "/space", "kind": "/kind", "subject": "/subject"}
 	remember.Description = "Remembers one thing for later runs. Write what can be understood alone, in one or two sentences. " +
 		"It is not trusted until a person promotes it. A PREFERENCE goes to the space of the person for whom you act, without \"space\"; " +
+		"a TRAIT is how you should speak from now on, a proposal to those who answer for you, without \"space\" as well; " +
 		"anything else names its space. \"subject\" is what it is about; \"sources\" are the ids of remembered things that it was derived from."
 	remember.Input = json.RawMessage(`{"type":"object","required":["text","kind"],"properties":{
 		"text":{"type":"string","minLength":1,"maxLength":16000},
-		"kind":{"type":"string","enum":["FACT","PREFERENCE","EPISODE","PROCEDURE","FINDING"]},
+		"kind":{"type":"string","enum":["FACT","PREFERENCE","EPISODE","PROCEDURE","FINDING","TRAIT"]},
 		"subject":{"type":"string","minLength":1,"maxLength":200},
 		"space":` + spaceSchema + `,
 		"sources":{"type":"array","minItems":1,"maxItems":20,"uniqueItems":true,"items":{"type":"string","minLength":1,"maxLength":100}}}}`)
@@ -214,6 +215,8 @@ func rememberFor(ctx context.Context, brain Memory, invocation Invocation) (Resu
 	switch {
 	case arguments.Kind == view.Preference && arguments.Space == "":
 		space = own
+	case arguments.Kind == view.Trait && arguments.Space == "":
+		space = spaceOf("agent", reader.Write)
 	case arguments.Kind == view.Preference && space != own:
 		return failed("SPACE", "a preference goes to the space of the person for whom you act; leave \"space\" out", Result{}), nil
 	case arguments.Space == "":

@@ -1511,6 +1511,8 @@ enum MemoryKind {
   PROCEDURE
   "What somebody concluded."
   FINDING
+  "How an agent should speak, in the agent's space: a proposal until a person promotes it."
+  TRAIT
 }
 
 "Where something that is remembered came from."

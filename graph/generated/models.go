@@ -2703,6 +2703,8 @@ const (
 	MemoryKindProcedure MemoryKind = "PROCEDURE"
 	// What somebody concluded.
 	MemoryKindFinding MemoryKind = "FINDING"
+	// How an agent should speak, in the agent's space: a proposal until a person promotes it.
+	MemoryKindTrait MemoryKind = "TRAIT"
 )
 
 var AllMemoryKind = []MemoryKind{
@@ -2712,11 +2714,12 @@ var AllMemoryKind = []MemoryKind{
 	MemoryKindPassage,
 	MemoryKindProcedure,
 	MemoryKindFinding,
+	MemoryKindTrait,
 }
 
 func (e MemoryKind) IsValid() bool {
 	switch e {
-	case MemoryKindFact, MemoryKindPreference, MemoryKindEpisode, MemoryKindPassage, MemoryKindProcedure, MemoryKindFinding:
+	case MemoryKindFact, MemoryKindPreference, MemoryKindEpisode, MemoryKindPassage, MemoryKindProcedure, MemoryKindFinding, MemoryKindTrait:
 		return true
 	}
 	return false

@@ -121,7 +121,7 @@ func (f *FrontMatter) setOne(key string, value *yaml.Node) (known bool, err erro
 	case "kind":
 		kind := view.Kind(strings.ToUpper(value.Value))
 		switch kind {
-		case view.Fact, view.Preference, view.Episode, view.Passage, view.Procedure, view.Finding:
+		case view.Fact, view.Preference, view.Episode, view.Passage, view.Procedure, view.Finding, view.Trait:
 			f.Kind = kind
 		default:
 			return true, errors.New("a kind, as in passage or procedure")

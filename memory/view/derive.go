@@ -72,7 +72,22 @@ func (d Derived) Onto(item Item) Item {
 // heard reports whether everybody who reads in the target may hear what stands
 // in the source's space.
 func heard(source, target Space, reader *Reader) bool {
-	return target == source || source == Organisation || target == SpaceOf(SpacePerson, reader.Principal)
+	own := reader.Principal
+	if reader.Run != "" {
+		own = reader.Subject
+	}
+	return target == source || source == Organisation || own != "" && target == SpaceOf(SpacePerson, own)
+}
+
+// MayTell reports with nil whether everybody who reads in the target may hear
+// what the run has heard so far. The error is ErrAudience.
+func MayTell(reader *Reader, target Space) error {
+	for _, source := range reader.Heard {
+		if !heard(source, target, reader) {
+			return ErrAudience
+		}
+	}
+	return nil
 }
 
 func earlier(a, b int64) int64 {

@@ -51,7 +51,11 @@ const (
 	Passage    Kind = "PASSAGE" // of a document
 	Procedure  Kind = "PROCEDURE"
 	Finding    Kind = "FINDING"
+	Trait      Kind = "TRAIT" // of an agent's persona, in the agent's space: a proposal until a person promotes it
 )
+
+// Kinds lists them all.
+func Kinds() []Kind { return []Kind{Fact, Preference, Episode, Passage, Procedure, Finding, Trait} }
 
 // SourceKind says where an item came from.
 type SourceKind string
@@ -125,6 +129,8 @@ type Reader struct {
 	Write        []Space        // sorted
 	Knows        policy.Labels  // labels of whose being somewhere it may be told, without reading them
 	Run          string         // run id where a run reads or writes, empty for none
+	Subject      string         // principal id for whom the run works, whose own space hears what it heard; empty for none
 	Context      policy.Marking // what the run has read so far: what it writes carries at least this
+	Heard        []Space        // where the run has read: what it writes goes only where all who read may hear that
 	Whole        bool           // may erase what it sees in part: whoever answers for the organisation's memory
 }

@@ -25,6 +25,7 @@ type Snapshot struct {
 	Compiler int               `json:"compiler"`           // version of the prompt compiler
 
 	Memory        []Recalled `json:"memory,omitempty"`        // what the goal brought to mind, most relevant first
+	Traits        []Recalled `json:"traits,omitempty"`        // what people let the agent's persona learn
 	MemoryMissing []string   `json:"memoryMissing,omitempty"` // parts of memory that could not be asked; MemoryOut for all
 }
 
