@@ -188,6 +188,17 @@ func TestDocumentsAreRememberedAsTheyAre(t *testing.T) {
 	require.ErrorContains(t, err, "(SPACE)", "what no file could mend ends it")
 }
 
+func TestTheOperatorSweepsMemory(t *testing.T) {
+	h := atHome(t)
+	said(t, "Gone in a moment.", "remember", "-", "--as", sampleAsker)
+	forgotten := must(t, "memory", "forget", idIn(t, must(t, "memory", "list", "--as", sampleAsker)), "--as", sampleAsker)
+	require.Contains(t, forgotten, "receipt")
+	_, err := gantry(t, "memory", "sweep", "--folder", h.folder)
+	require.ErrorContains(t, err, "another gantry process uses")
+	require.NoError(t, h.close())
+	require.Regexp(t, `^0 items erased, \d receipts? verified, \d still open, 0 items embedded, 0 items mended\n$`, must(t, "memory", "sweep", "--folder", h.folder))
+}
+
 // Two people follow memory while a third writes: each is told of what it sees.
 func TestWhoFollowsMemoryIsToldOfWhatTheySee(t *testing.T) {
 	h := atHome(t)

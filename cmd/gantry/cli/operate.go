@@ -155,6 +155,28 @@ func applyCommand() *cobra.Command {
 	return command
 }
 
+// sweepCommand puts memory right. Processes that work do so now and then.
+func sweepCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "sweep", Short: "Erase what has expired from memory, look again at what was erased, and mend the indexes", Args: cobra.NoArgs,
+		Long: "Puts right what is left over in memory, as processes that work do now and then: erases what has expired, looks again whether what\n" +
+			"was forgotten is gone everywhere, embeds what could not be embedded, and holds the indexes against the database. It opens the\n" +
+			"database by itself, so it is for the operator; with SQLite no other process may use it. It may be repeated.",
+		RunE: func(command *cobra.Command, _ []string) error {
+			return quietly(command, func(ctx context.Context, p *wire.Platform) error {
+				swept, err := p.SweepMemory(ctx)
+				if said := say(command.OutOrStdout(), "%s erased, %s verified, %d still open, %s embedded, %s mended", counted(swept.Expired, "item"),
+					counted(swept.Verified, "receipt"), swept.Open, counted(swept.Embedded, "item"), counted(swept.Mended, "item")); said != nil {
+					return errors.Join(err, said)
+				}
+				return err
+			})
+		},
+	}
+	someSettingFlags(command, "folder", "database", "qdrant", "embeddings", "embedder", "dimensions")
+	return command
+}
+
 // quietly opens a process that neither serves nor works, for one task.
 func quietly(command *cobra.Command, task func(context.Context, *wire.Platform) error) (err error) {
 	s, err := readSettings(command)

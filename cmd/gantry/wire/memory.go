@@ -115,6 +115,9 @@ func (m Memory) indexes() (index.Indexes, error) {
 	return qdrant.New(m.Qdrant)
 }
 
+// SweepMemory puts right what is left over, once.
+func (p *Platform) SweepMemory(ctx context.Context) (memory.Swept, error) { return p.memory.Sweep(ctx) }
+
 // sweepMemory puts right what is left over, now and then.
 func (p *Platform) sweepMemory(ctx context.Context) {
 	ticker := time.NewTicker(p.Config.Memory.Sweep)
