@@ -68,7 +68,7 @@ var layers = map[string][]string{
 	"cmd/gantry":                       anything,
 	"cmd/gantry/bench":                 {"agents", "agents/model", "agents/perform", "cmd/gantry/bench/machine", "cmd/gantry/wire", "orchestrator/engine", "orchestrator/invariant", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/bench/machine":         {},
-	"cmd/gantry/bench/recollection":    {"memory", "memory/embed", "memory/index/flat", "memory/rank", "memory/store", "memory/view", "orchestrator/journal", "orchestrator/policy"},
+	"cmd/gantry/bench/recollection":    {"cmd/gantry/bench/machine", "memory", "memory/embed", "memory/index", "memory/index/flat", "memory/index/qdrant", "memory/rank", "memory/store", "memory/view", "orchestrator/journal", "orchestrator/policy"},
 	"cmd/gantry/cli":                   anything,
 	"cmd/gantry/cli/brain":             {"cmd/gantry/client"},
 	"cmd/gantry/cli/showcase":          {"cmd/gantry/client", "deploy/sample"},
