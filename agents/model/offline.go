@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -87,6 +88,7 @@ func newLookup(request Request) *lookup {
 	var question []string
 	for _, message := range request.Messages {
 		if message.Earlier {
+			l.remembered(message)
 			continue // what was asked before was answered before
 		}
 		switch message.Role {
@@ -101,6 +103,21 @@ func newLookup(request Request) *lookup {
 	}
 	l.keywords = keywordsOf(strings.Join(question, "\n"))
 	return l
+}
+
+// fromMemory is how the source of a block from memory begins.
+var fromMemory = regexp.MustCompile(`^m[0-9]+:`)
+
+// remembered keeps what the platform recalled: it can be quoted as a file can.
+func (l *lookup) remembered(message Message) {
+	if message.Role != User {
+		return
+	}
+	for _, block := range Blocks(message.Text) {
+		if fromMemory.MatchString(block.Source) {
+			l.readings = append(l.readings, reading{Path: block.Source, Text: block.Body})
+		}
+	}
 }
 
 func (l *lookup) proposed(made []Call, calls map[string]Call) {
@@ -260,7 +277,7 @@ func (l *lookup) report() string {
 		}
 	}
 	if shown == 0 {
-		return fmt.Sprintf("%s\n\nI found nothing about this in the files that I may search. I looked for: %s.\n", selfDescription, l.query())
+		return fmt.Sprintf("%s\n\nI found nothing about this in what I may search. I looked for: %s.\n", selfDescription, l.query())
 	}
 	out.WriteString(closing)
 	return out.String()

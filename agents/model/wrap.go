@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"unicode"
 )
@@ -37,6 +38,36 @@ func Unwrap(text string) string {
 		return text
 	}
 	return unescape(body)
+}
+
+// Block is the data of one block in a text.
+type Block struct {
+	Source string
+	Body   string
+}
+
+// Blocks returns the whole blocks that a text holds, in order.
+func Blocks(text string) (blocks []Block) {
+	for {
+		at := strings.Index(text, "[[data ")
+		if at < 0 {
+			return blocks
+		}
+		head, rest, whole := strings.Cut(text[at+len("[[data "):], "]]\n")
+		fields := strings.Fields(head)
+		if !whole || len(fields) < 2 {
+			return blocks
+		}
+		body, after, closed := strings.Cut(rest, "\n[[end "+fields[0]+"]]")
+		if !closed {
+			return blocks
+		}
+		source, err := url.PathUnescape(strings.TrimPrefix(fields[1], "source="))
+		if err == nil {
+			blocks = append(blocks, Block{Source: source, Body: unescape(body)})
+		}
+		text = after
+	}
 }
 
 // escape puts a backslash behind every bracket that opens and is followed by
