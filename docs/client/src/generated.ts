@@ -111,7 +111,9 @@ export type MemoryKind =
   /** How something is done. */
   | 'PROCEDURE'
   /** What somebody concluded. */
-  | 'FINDING';
+  | 'FINDING'
+  /** How an agent should speak, in the agent's space: a proposal until a person promotes it. */
+  | 'TRAIT';
 
 /** Where something that is remembered came from. */
 export type MemorySourceKind =
