@@ -33,7 +33,7 @@ type things struct {
 var names = map[string]string{
 	"Query.agent.name": "agent", "Query.runs.filter.agent": "agent", "Query.runs.filter.subject": "principal",
 	"Mutation.startConversation.input.participants": "principal", "Mutation.sendMessage.input.agent": "agent", "Mutation.startRun.input.agent": "agent",
-	"Mutation.setStage.input.agent": "agent", "Mutation.setBudget.input.node": "node", "Mutation.kill.input.name": "agent", "Mutation.liftKill.input.name": "agent",
+	"Mutation.setStage.input.agent": "agent", "Mutation.setBudget.input.node": "node", "Mutation.kill.input.name": "agent", "Mutation.liftKill.input.name": "agent", "Mutation.lendVoice.input.persona": "persona",
 	"Subscription.memoryChanged.spaces": "space", "Query.recall.spaces": "space", "Query.memoryItems.filter.spaces": "space", "Query.memoryItems.filter.subject": "about",
 	"Query.memoryItems.filter.ref": "source", "Query.memoryItems.filter.principal": "principal",
 	"Mutation.remember.input.draft.space": "space", "Mutation.remember.input.draft.subject": "", "Mutation.remember.input.draft.labels": "label",
@@ -309,7 +309,7 @@ func (h *house) begun(organisation, agent string) things {
 	require.Empty(h.t, second.UserErrors)
 	var question struct{ Question string }
 	require.NoError(h.t, amara.until(second.Run.ID, "question_asked").Decode(&question))
-	out := things{names: map[string]string{"agent": agent, "principal": "piet." + organisation, "node": "department/" + organisation,
+	out := things{names: map[string]string{"agent": agent, "principal": "piet." + organisation, "node": "department/" + organisation, "persona": "voice-of-" + organisation,
 		"space": "department:" + organisation, "about": "colour of " + organisation, "source": "handbook-of-" + organisation, "label": "label-of-" + organisation},
 		ids: map[string]string{"run": asked.Run.ID, "conversation": conversation, "decideapproval": approval.ID,
 			"answerquestion": tokenOf(h.t, "question", organisation, inner(h.t, second.Run.ID), question.Question), "agent": tokenOf(h.t, "agent", organisation, agent)}}
@@ -379,7 +379,7 @@ func twin(t *testing.T, o agents.Organisation, name string) agents.Organisation 
 	t.Helper()
 	raw, err := json.Marshal(o)
 	require.NoError(t, err)
-	text := strings.NewReplacer(`"policy-librarian"`, `"agent-`+name+`"`, `"pieter.vanacker"`, `"piet.`+name+`"`, `"procurement"`, `"`+name+`"`, `"sales-pipeline"`, `"label-of-`+name+`"`).Replace(string(raw))
+	text := strings.NewReplacer(`"policy-librarian"`, `"agent-`+name+`"`, `"pieter.vanacker"`, `"piet.`+name+`"`, `"procurement"`, `"`+name+`"`, `"sales-pipeline"`, `"label-of-`+name+`"`, `"friendly"`, `"voice-of-`+name+`"`).Replace(string(raw))
 	var out agents.Organisation
 	require.NoError(t, json.Unmarshal([]byte(text), &out))
 	return renamed(t, out, name)
@@ -425,7 +425,7 @@ func TestFault_J10_WhatOneMayNotKnowOfIsAbsentEverywhere(t *testing.T) {
 	t.Parallel()
 	h := openHouse(t, plan{})
 	theirs := h.begun(h.organisation.Name, reconciler)
-	theirs.names = map[string]string{"agent": reconciler, "space": "person:" + asker, "about": theirs.names["about"], "source": theirs.names["source"]}
+	theirs.names = map[string]string{"agent": reconciler, "persona": "plain", "space": "person:" + asker, "about": theirs.names["about"], "source": theirs.names["source"]}
 	liam := h.as(outsider)
 	asked := liam.mutate("sendMessage", map[string]any{"conversation": liam.talk("Mine"), "text": "How many days of parental leave do we give?", "agent": "policy-librarian"})
 	require.Empty(t, asked.UserErrors)
