@@ -213,9 +213,25 @@ func (f *following) current(ctx context.Context) (*spaces, error) {
 	if known := f.spaces.Load(); known != nil && slices.Equal(known.states, states) {
 		return known, nil
 	}
-	f.spaces.Store(next)
+	before := f.spaces.Swap(next)
 	f.cursor, f.known = 0, nil // an index that was not searched before has everything to catch up with
-	return next, nil
+	return next, f.give(ctx, before, next)
+}
+
+// give gives up the indexes in this process that nobody asks any more.
+func (f *following) give(ctx context.Context, before, next *spaces) error {
+	if before == nil || f.store.Relayed() {
+		return nil
+	}
+	for _, old := range before.all() {
+		if slices.ContainsFunc(next.all(), func(p part) bool { return p.space.ID == old.space.ID }) {
+			continue
+		}
+		if err := f.indexes.Drop(ctx, old.space); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *following) open(ctx context.Context, states []store.SpaceState) (*spaces, error) {

@@ -45,12 +45,13 @@ func (t *Tx) AllSpaces(ctx context.Context) ([]SpaceState, error) {
 
 func (c conn) spaces(ctx context.Context, query string, args ...any) (found []SpaceState, _ error) {
 	rows, err := c.query(ctx, query, args...)
-	return found, each(rows, err, func(scan func(...any) error) error {
+	err = each(rows, err, func(scan func(...any) error) error {
 		var one SpaceState
 		err := scan(&one.ID, &one.Model, &one.Dim, &one.State)
 		found = append(found, one)
 		return err
 	})
+	return found, err
 }
 
 // VectorSpaces returns the vector spaces in some states, by id.
@@ -153,6 +154,13 @@ func (t *Tx) touch(ctx context.Context, organisation, item string, renew bool) e
 		}
 	}
 	return t.announce(ctx, organisation, item, 1)
+}
+
+// HasVectors reports whether there are vectors in a vector space.
+func (s *Store) HasVectors(ctx context.Context, vectorSpace string) (has bool, err error) {
+	var n int
+	err = each1(ctx, s.read, "SELECT count(*) FROM (SELECT 1 FROM memory_vectors WHERE vector_space = ? LIMIT 1) AS one", []any{vectorSpace}, &n)
+	return n > 0, err
 }
 
 // DropVectors deletes the vectors of a vector space, some at a time, and what
