@@ -71,7 +71,7 @@ var layers = map[string][]string{
 	"cmd/gantry/bench/recollection":    {"cmd/gantry/bench/machine", "memory", "memory/embed", "memory/index", "memory/index/flat", "memory/index/qdrant", "memory/rank", "memory/store", "memory/view", "orchestrator/journal", "orchestrator/policy"},
 	"cmd/gantry/cli":                   anything,
 	"cmd/gantry/cli/brain":             {"cmd/gantry/client"},
-	"cmd/gantry/cli/showcase":          {"cmd/gantry/client", "deploy/sample"},
+	"cmd/gantry/cli/showcase":          {"cmd/gantry/client", "deploy/sample", "orchestrator/run"},
 	"cmd/gantry/client":                {},
 	"cmd/gantry/wire":                  anything,
 	"cmd/gantry/service":               {"agents", "agents/perform", "graph", "graph/remembered", "memory", "memory/document", "memory/store", "memory/view", "orchestrator/bus", "orchestrator/canon", "orchestrator/engine", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},

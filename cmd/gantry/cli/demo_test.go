@@ -80,6 +80,6 @@ func TestDemoOfMemoryGivesFivePeopleFiveAnswers(t *testing.T) {
 		require.Contains(t, after[who], "takes place in April", who)
 		require.NotContains(t, after[who], band, who)
 	}
-	require.Len(t, result.Checks, 5)
+	require.Len(t, result.Checks, 6)
 	require.NotNil(t, result.Receipt.VerifiedAt)
 }

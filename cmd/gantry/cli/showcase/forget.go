@@ -14,7 +14,7 @@ import (
 )
 
 // canaries are words of the forgotten fact that stand nowhere else.
-var canaries = [...]string{"Amara Diallo goes to band C", "put off because of the written warning"}
+var canaries = [...]string{"Amara Diallo goes to band C", "put off because of the written warning", "for the accounts team: it comes"}
 
 // forget has the fact forgotten by somebody who may not, and by who may.
 func (s *show) forget(ctx context.Context, fact client.MemoryItem) (client.ForgetReceipt, error) {
@@ -34,6 +34,9 @@ func (s *show) forget(ctx context.Context, fact client.MemoryItem) (client.Forge
 	if receipt.VerifiedAt != nil {
 		verified = "every path asked again and found empty"
 	}
+	if n := len(receipt.Runs); n > 0 {
+		verified += fmt.Sprintf("; %d runs had recalled it, and their answers stay as they were given", n)
+	}
 	return receipt, errors.Join(
 		s.say("\n%s\nreceipt %s by %s: %s; %s\ndigest %s", rule(`ruth.abelson forgets "`+forgotten+`"`), client.ShortID(receipt.ID),
 			receipt.By.Principal, strings.Join(taken, ", "), verified, receipt.Digest),
@@ -41,14 +44,18 @@ func (s *show) forget(ctx context.Context, fact client.MemoryItem) (client.Forge
 }
 
 // gone asks every path of everybody for the forgotten fact.
-func (s *show) gone(ctx context.Context, fact client.MemoryItem, after []Answer) error {
+func (s *show) gone(ctx context.Context, fact client.MemoryItem, question string, after []Answer) error {
 	for _, answer := range after {
 		_, recalled := answer.reading(fact.ID)
 		if err := s.absent(ctx, answer.Principal, fact.ID); recalled || err != nil {
 			return errors.Join(fmt.Errorf("not so: %s gets nothing of it any more", answer.Principal), err)
 		}
 	}
-	return s.check(true, "the fact is gone from recall, by id and from the list of everybody")
+	answer, err := s.answer(ctx, "ruth.abelson", question)
+	if err != nil || holdsCanary([]byte(answer)) {
+		return errors.Join(errors.New("not so: a new run recalls nothing of it"), err)
+	}
+	return s.check(true, "the fact is gone from recall, by id, from the list of everybody, and from new runs")
 }
 
 // absent looks by id and through the whole list.

@@ -79,13 +79,16 @@ func Run(ctx context.Context, house House, out io.Writer, question string) (Resu
 	if err := errors.Join(s.tell(result), s.differ(result.Answers)); err != nil {
 		return result, err
 	}
+	if err := s.through(ctx, question); err != nil {
+		return result, err
+	}
 	if result.Receipt, err = s.forget(ctx, fact); err != nil {
 		return result, err
 	}
 	if result.After, err = s.ask(ctx, question); err != nil {
 		return result, err
 	}
-	err = errors.Join(s.gone(ctx, fact, result.After), s.nowhere())
+	err = errors.Join(s.gone(ctx, fact, question, result.After), s.nowhere())
 	result.Checks = s.checked
 	if err != nil {
 		return result, err
