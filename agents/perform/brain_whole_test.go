@@ -64,7 +64,7 @@ func TestRunsShareOneMemoryEachWithItsOwnView(t *testing.T) {
 		require.NoError(t, err)
 		count, runs, err := h.EraseItems(t.Context(), []string{found.Item})
 		require.NoError(t, err)
-		require.Equal(t, 2, count, "what was to be remembered, and the answer to it")
+		require.Equal(t, 3, count, "what was to be remembered, the answer to it, and what another run said from it")
 		require.Len(t, runs, 2)
 		require.NotContains(t, journalOf(t, h, noting), "nine tons")
 		require.Zero(t, asked("ada"))

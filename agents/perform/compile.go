@@ -42,6 +42,7 @@ type Prompt struct {
 	Messages []model.Message
 	Tools    []model.Spec
 	Steers   []string // ids of the open steers that it contains
+	Items    []string // ids of the remembered items that it shows
 	Bytes    int64    // of messages and tools, as they are priced
 	Digest   string   // SHA-256 over the compiler's version, the tools and the messages, each part with its length before it
 }
@@ -136,6 +137,7 @@ func (c *compiler) finish() (Prompt, error) {
 	return Prompt{
 		// What is appended to these messages must not reach those of the next turn.
 		Messages: append(c.messages[:len(c.messages):len(c.messages)], open.messages...), Tools: c.tools, Steers: steers,
+		Items: shown(c.recalls.stand, open.recalls.stand),
 		Bytes: c.bytes + model.PromptBytes(model.Request{Messages: open.messages}), Digest: hex.EncodeToString(digest.Sum(nil)),
 	}, nil
 }

@@ -195,15 +195,16 @@ func TestWhereARunMayRemember(t *testing.T) {
 		write     []string
 		space     view.Space // "" where it is refused
 	}{
-		"a preference goes home":           {`{"text": "x", "kind": "PREFERENCE"}`, []string{"subject"}, "person:ada"},
-		"or says so":                       {`{"text": "x", "kind": "PREFERENCE", "space": "subject"}`, []string{"subject"}, "person:ada"},
-		"and nowhere else":                 {`{"text": "x", "kind": "PREFERENCE", "space": "organisation"}`, []string{"organisation"}, ""},
-		"not where the agent may not":      {`{"text": "x", "kind": "PREFERENCE"}`, []string{"organisation"}, ""},
-		"a fact names its space":           {`{"text": "x", "kind": "FACT"}`, []string{"organisation"}, ""},
-		"by a name of the run":             {`{"text": "x", "kind": "FACT", "space": "department"}`, []string{"department:d"}, "department:d"},
-		"somebody else's is no space":      {`{"text": "x", "kind": "FACT", "space": "person:eve"}`, []string{"organisation", "subject"}, ""},
-		"that of another department, too":  {`{"text": "x", "kind": "FACT", "space": "department:e"}`, []string{"department:e"}, ""},
-		"what the subject may not is none": {`{"text": "x", "kind": "FACT", "space": "agent:clerk"}`, []string{"agent"}, ""},
+		"a preference goes home":             {`{"text": "x", "kind": "PREFERENCE"}`, []string{"subject"}, "person:ada"},
+		"or says so":                         {`{"text": "x", "kind": "PREFERENCE", "space": "subject"}`, []string{"subject"}, "person:ada"},
+		"and nowhere else":                   {`{"text": "x", "kind": "PREFERENCE", "space": "organisation"}`, []string{"organisation"}, ""},
+		"not where the agent may not":        {`{"text": "x", "kind": "PREFERENCE"}`, []string{"organisation"}, ""},
+		"a fact names its space":             {`{"text": "x", "kind": "FACT"}`, []string{"organisation"}, ""},
+		"by a name of the run":               {`{"text": "x", "kind": "FACT", "space": "department"}`, []string{"department:d"}, "department:d"},
+		"somebody else's is no space":        {`{"text": "x", "kind": "FACT", "space": "person:eve"}`, []string{"organisation", "subject"}, ""},
+		"that of another department, too":    {`{"text": "x", "kind": "FACT", "space": "department:e"}`, []string{"department:e"}, ""},
+		"its own space takes what it learns": {`{"text": "x", "kind": "FACT", "space": "agent:clerk"}`, []string{"agent"}, "agent:clerk"},
+		"that of another agent, none":        {`{"text": "x", "kind": "FACT", "space": "agent:payer"}`, []string{"agent", "agent:payer"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := withMemoryTools(remembering(calling(tool.RememberName, c.arguments), agents.DegradeOnOutage))

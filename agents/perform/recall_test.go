@@ -171,3 +171,27 @@ func journalOf(t *testing.T, h *house, id string) string {
 	}
 	return all.String()
 }
+
+// Forgetting takes what was said from the item, too, and nothing that was said
+// before it was shown.
+func TestCase_42_WhatWasSaidFromAForgottenItemGoesWithIt(t *testing.T) {
+	inside(t, remembering(calling("things.write", `{"id": "a"}`), agents.DegradeOnOutage), func(t *testing.T, h *house) {
+		h.brain.put("b", view.Organisation, plain, "trains cost 90")
+		h.does["things.write"] = saying("the trains")
+		id := h.start("look")
+		h.work()
+		state := h.state(id)
+		require.Equal(t, run.StatusCompleted, state.Status)
+		require.Equal(t, []string{"b"}, itemsOf(state.Turns[1].Memory[0].Items))
+		answer := state.Turns[1].Answer.Text
+		require.Equal(t, "done", h.text(answer))
+		count, runs, err := h.EraseItems(t.Context(), []string{"b"})
+		require.NoError(t, err)
+		require.Equal(t, 1, count)
+		require.Equal(t, []string{id}, runs)
+		texts, err := h.Payloads(t.Context(), []string{answer.ID, state.Started.Goal.ID, state.Call(1).Arguments.ID})
+		require.NoError(t, err)
+		require.NotContains(t, texts, answer.ID)
+		require.Len(t, texts, 2)
+	})
+}

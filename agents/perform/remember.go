@@ -75,6 +75,17 @@ func (c *compiler) items(s *run.State, texts map[string]engine.Payload) []string
 	return slices.Compact(ids)
 }
 
+// shown are the items that stand in a prompt as they were recalled.
+func shown(standings ...[]standing) (ids []string) {
+	for _, s := range slices.Concat(standings...) {
+		if s.as == "" {
+			ids = append(ids, s.item.Item)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 // remember puts in what was recalled for a turn.
 func (c *compiler) remember(turn *run.Turn) {
 	for _, remembrance := range turn.Memory {

@@ -47,7 +47,7 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: choice.Name, Why: why, Prompt: prompt.Digest,
 		Reserve: worstCase(choice, prompt.Bytes, maxTokens), Steers: prompt.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered}
 	t := &turnTaking{job: j, effect: effect, choice: choice, request: request, sealer: j.sealer(),
-		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), names: j.names(revision)}
+		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), names: j.names(revision), shown: prompt.Items}
 	return engine.Prepared{Command: begin, Perform: t.take}, nil
 }
 
@@ -202,6 +202,7 @@ type turnTaking struct {
 	runID   string
 	limit   time.Duration
 	names   map[string]bool
+	shown   []string // ids of remembered items that the model saw
 }
 
 func (t *turnTaking) take(ctx context.Context) engine.Performed {
@@ -244,6 +245,9 @@ func (t *turnTaking) answer(report *run.ReportTurn, answer model.Answer) {
 	}
 	report.Text = t.optional(t.marking, strings.ToValidUTF8(answer.Text, "\uFFFD"))
 	report.Reasoning = t.optional(t.marking, strings.ToValidUTF8(answer.Reasoning, "\uFFFD"))
+	for i := range t.payloads {
+		t.payloads[i].Items = t.shown // forgetting one of them takes what was said from it
+	}
 	u := answer.Usage
 	report.Usage = run.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output, Reasoning: u.Reasoning, Estimated: u.Estimated}
 	report.Cost = cost(t.choice, u)

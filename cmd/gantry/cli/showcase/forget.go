@@ -35,7 +35,7 @@ func (s *show) forget(ctx context.Context, fact client.MemoryItem) (client.Forge
 		verified = "every path asked again and found empty"
 	}
 	if n := len(receipt.Runs); n > 0 {
-		verified += fmt.Sprintf("; %d runs had recalled it, and their answers stay as they were given", n)
+		verified += fmt.Sprintf("; %d runs had recalled it, and what they said from it is erased", n)
 	}
 	return receipt, errors.Join(
 		s.say("\n%s\nreceipt %s by %s: %s; %s\ndigest %s", rule(`ruth.abelson forgets "`+forgotten+`"`), client.ShortID(receipt.ID),
@@ -51,11 +51,17 @@ func (s *show) gone(ctx context.Context, fact client.MemoryItem, question string
 			return errors.Join(fmt.Errorf("not so: %s gets nothing of it any more", answer.Principal), err)
 		}
 	}
+	for who, id := range s.runs {
+		before, err := s.people[who].Run(ctx, id)
+		if err != nil || before.End.Result == nil || len(before.End.Result.Withheld) == 0 || before.End.Result.Withheld[0].Reason != "ERASED" {
+			return errors.Join(errors.New("not so: what a run said from it is erased"), err)
+		}
+	}
 	answer, err := s.answer(ctx, "ruth.abelson", question)
 	if err != nil || holdsCanary([]byte(answer)) {
 		return errors.Join(errors.New("not so: a new run recalls nothing of it"), err)
 	}
-	return s.check(true, "the fact is gone from recall, by id, from the list of everybody, and from new runs")
+	return s.check(true, "the fact is gone from recall, by id, from the list of everybody, from what runs said, and from new runs")
 }
 
 // absent looks by id and through the whole list.

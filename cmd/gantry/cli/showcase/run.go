@@ -57,6 +57,7 @@ func (s *show) answer(ctx context.Context, who, question string) (string, error)
 	if err != nil || ended.End == nil || ended.End.Result == nil {
 		return "", fmt.Errorf("the run gave no answer: %w", err)
 	}
+	s.runs[who] = started.ID
 	return ended.End.Result.Value, nil
 }
 

@@ -54,13 +54,14 @@ type show struct {
 	House
 	out     io.Writer
 	people  map[string]*client.Client
+	runs    map[string]string // global id of the last run for somebody
 	checked []string
 }
 
 // Run remembers the sample's memory, asks, forgets, and looks whether every
 // path has forgotten. The error says what was not as it must be.
 func Run(ctx context.Context, house House, out io.Writer, question string) (Result, error) {
-	s := &show{House: house, out: out, people: map[string]*client.Client{}}
+	s := &show{House: house, out: out, people: map[string]*client.Client{}, runs: map[string]string{}}
 	result := Result{Question: question}
 	for _, id := range Askers {
 		c, err := s.As(id)
