@@ -1,8 +1,10 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -91,10 +93,16 @@ func (l limiter) MutateOperationContext(ctx context.Context, operation *graphql.
 	return nil
 }
 
-// InterceptResponse cuts the errors of a response.
+// InterceptResponse puts the errors of a response in the order of their paths, and
+// cuts them. Fields are resolved at once: in the order in which they failed, errors
+// would tell which of two took longer, and a repeat would have another answer.
 func (l limiter) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
 	response := next(ctx)
-	if response != nil && len(response.Errors) > l.limits.Errors {
+	if response == nil {
+		return nil
+	}
+	slices.SortStableFunc(response.Errors, func(a, b *gqlerror.Error) int { return cmp.Compare(a.Path.String(), b.Path.String()) })
+	if len(response.Errors) > l.limits.Errors {
 		response.Errors = response.Errors[:l.limits.Errors]
 	}
 	return response

@@ -154,3 +154,16 @@ func TestNULIsRefusedOverEveryTransport(t *testing.T) {
 	cursor := base64.RawURLEncoding.EncodeToString([]byte(`["next","runs","a\u0000"]`))
 	require.Equal(t, "CURSOR_INVALID", s.ask(t, "anna", `query($c:Cursor){runs(after:$c){edges{cursor}}}`, map[string]any{"c": cursor}).code())
 }
+
+// Fields are resolved at once; in which order they fail is nobody's business.
+func TestErrorsStandInTheOrderOfTheirPaths(t *testing.T) {
+	s := serve(t)
+	query := `{z:run(id:"x"){id} m:conversation(id:"x"){id} a:node(id:"x"){id}}`
+	first := s.ask(t, "anna", query, nil)
+	require.Len(t, first.Errors, 3, first.raw)
+	at := func(path string) int { return strings.Index(first.raw, `"path":["`+path+`"]`) }
+	require.True(t, 0 < at("a") && at("a") < at("m") && at("m") < at("z"), first.raw)
+	for range 50 {
+		require.Equal(t, first.raw, s.ask(t, "anna", query, nil).raw)
+	}
+}
