@@ -28,7 +28,7 @@ type player struct {
 func play(ctx context.Context, open Open, s *scene, steps []step) ([]byte, error) {
 	p := &player{scene: s, ids: map[string]string{}}
 	p.brain = open(Seams{
-		NowMs: func() int64 { return p.nowMs }, Rules: worldRules, Embedder: Letters{},
+		NowMs: func() int64 { return p.nowMs }, Rules: worldRules, Embedder: Letters{}, Reader: s.cast[low],
 		NewID: func() string { p.made++; return idOf(p.step, p.made) },
 	})
 	if closer, closes := p.brain.(io.Closer); closes {
@@ -44,6 +44,13 @@ func play(ctx context.Context, open Open, s *scene, steps []step) ([]byte, error
 		if steps[i].by == low {
 			p.note(steps[i].name, answer, err)
 		}
+	}
+	if teller, tells := p.brain.(Teller); tells && p.failed == nil {
+		told, err := teller.Told()
+		if err != nil {
+			return nil, err
+		}
+		p.record.Write(told)
 	}
 	return p.record.Bytes(), p.failed
 }

@@ -18,6 +18,15 @@ type Seams struct {
 	NewID    func() string // a new id for an item, a receipt or an entry
 	Rules    func(organisation string) memory.Rules
 	Embedder embed.Embedder
+	Reader   view.Reader // whose answers are compared
+}
+
+// Teller is a memory that tells its reader more than it answers, for example the
+// bytes on the line. All of it must be the same in all of a family of worlds.
+type Teller interface {
+	// Told ends the world and returns everything that the reader was told in it, a
+	// line for each part.
+	Told() ([]byte, error)
 }
 
 // Open returns an empty memory that works with the seams. Where it is an
