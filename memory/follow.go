@@ -243,7 +243,10 @@ func (f *following) open(ctx context.Context, states []store.SpaceState) (*space
 	for _, state := range states {
 		p := part{space: state.VectorSpace}
 		var err error
-		if p.index, err = f.indexes.Open(ctx, p.space); err != nil {
+		if p.index, err = f.indexes.Open(ctx, p.space); errors.Is(err, index.ErrUnavailable) {
+			p.index, err = &late{indexes: f.indexes, space: p.space}, nil // nothing else has to wait for it
+		}
+		if err != nil {
 			return nil, err
 		}
 		at := place(p)
@@ -261,6 +264,66 @@ func (f *following) open(ctx context.Context, states []store.SpaceState) (*space
 	}
 	slices.SortStableFunc(next.active, func(a, b part) int { return cmp.Compare(place(a), place(b)) })
 	return next, nil
+}
+
+// late is an index that could not be reached when it was opened. It is opened when
+// it can be.
+type late struct {
+	indexes index.Indexes
+	space   index.VectorSpace
+	opening sync.Mutex
+	opened  atomic.Value // an index.Index
+}
+
+func (l *late) open(ctx context.Context) (index.Index, error) {
+	if opened, ok := l.opened.Load().(index.Index); ok {
+		return opened, nil
+	}
+	if !l.opening.TryLock() { // nobody waits for somebody else's wait
+		return nil, fmt.Errorf("%w: it is being opened", index.ErrUnavailable)
+	}
+	defer l.opening.Unlock()
+	opened, err := l.indexes.Open(ctx, l.space)
+	if err == nil {
+		l.opened.Store(opened)
+	}
+	return opened, err
+}
+
+// Apply opens the index and applies states.
+func (l *late) Apply(ctx context.Context, states []index.State) error {
+	opened, err := l.open(ctx)
+	if err != nil {
+		return err
+	}
+	return opened.Apply(ctx, states)
+}
+
+// Search opens the index and asks it.
+func (l *late) Search(ctx context.Context, query index.Query) (index.Found, error) {
+	opened, err := l.open(ctx)
+	if err != nil {
+		return index.Found{}, err
+	}
+	return opened.Search(ctx, query)
+}
+
+// Held opens the index and lists what it holds.
+func (l *late) Held(ctx context.Context, organisation, after string, limit int) ([]index.Ref, error) {
+	opened, err := l.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return opened.Held(ctx, organisation, after, limit)
+}
+
+// HeldOf opens the index and lists what it holds of items.
+func (l *late) HeldOf(ctx context.Context, organisation string, items []string) ([]index.Ref, error) {
+	opened, err := l.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return opened.HeldOf(ctx, organisation, items)
 }
 
 // ErrVectorSpace means that what is remembered has vectors of another model.

@@ -284,7 +284,9 @@ func (s *Service) fillBuilding(ctx context.Context, r Reembedding) (filled int, 
 	}
 	for _, part := range spaces.building {
 		n, err := s.fill(ctx, part, false)
-		r.Say("embedded for "+part.space.ID, n)
+		if n > 0 {
+			r.Say("embedded for "+part.space.ID, n)
+		}
 		if filled += n; err != nil {
 			return filled, err
 		}

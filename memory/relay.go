@@ -175,3 +175,32 @@ func (b relayed) failed(ctx context.Context, task store.Task, cause error) error
 	}
 	return b.later(ctx, min(b.Rest<<task.Attempts, longestRest), true, []store.Task{task})
 }
+
+// Queue is what waits to be told to an index that does not follow the store.
+type Queue struct {
+	Relayed bool         // whether there is such an index
+	Waiting int          // items, parked ones among them
+	Parked  []store.Task // items that are not tried any more, at most 1,000
+}
+
+// Queue returns what waits.
+func (s *Service) Queue(ctx context.Context) (q Queue, err error) {
+	nowMs, err := s.store.Now(ctx)
+	if err != nil {
+		return q, err
+	}
+	q.Relayed = s.store.Relayed()
+	if q.Waiting, err = s.store.Waiting(ctx); err == nil {
+		q.Parked, err = s.store.Parked(ctx, nowMs, 1000)
+	}
+	return q, err
+}
+
+// Retry lets parked items be tried again, and counts them.
+func (s *Service) Retry(ctx context.Context) (int, error) {
+	nowMs, err := s.store.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return s.store.Retry(ctx, nowMs)
+}

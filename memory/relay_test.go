@@ -155,8 +155,11 @@ func TestFault_C13_ARelayWaitsForAnIndexThatIsDown(t *testing.T) {
 		require.Zero(t, told, "it rests before it is tried again")
 		h.clock.Add(1000)
 	}
-	_, err := h.Recall(t.Context(), bob, memory.Question{Text: "Where is the garage?"})
-	require.ErrorIs(t, err, index.ErrUnavailable)
+	early, _ := h.process(t, h.files) // a process that starts meanwhile
+	for _, service := range []*memory.Service{h.Service, early} {
+		_, err := service.Recall(t.Context(), bob, memory.Question{Text: "Where is the garage?"})
+		require.ErrorIs(t, err, index.ErrUnavailable)
+	}
 	seen, err := h.Item(t.Context(), bob, kept.ID)
 	require.NoError(t, err)
 	require.Equal(t, kept.Text, seen.Text)

@@ -18,6 +18,7 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/cmd/gantry/wire"
+	"gantry.dev/memory"
 )
 
 // serveCommand runs a whole process: interface and worker.
@@ -173,7 +174,7 @@ func sweepCommand() *cobra.Command {
 			})
 		},
 	}
-	someSettingFlags(command, "folder", "database", "qdrant", "embeddings", "embedder", "dimensions")
+	someSettingFlags(command, memoryFlags...)
 	return command
 }
 
@@ -287,5 +288,97 @@ func tokenCommand() *cobra.Command {
 	command.Flags().StringVar(&issuer, "issuer", "gantry", "issuer, as the server is told")
 	command.Flags().DurationVar(&life, "life", 12*time.Hour, "how long the token is good for, 744h at most")
 	_ = command.MarkFlagRequired("organisation") // the flag is declared above
+	return command
+}
+
+// memoryFlags are the settings that the operator's commands on memory heed.
+var memoryFlags = []string{"folder", "database", "bus", "qdrant", "embeddings", "embedder", "dimensions"}
+
+// rebuildCommand makes memory's index anew.
+func rebuildCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use: "rebuild", Short: "Make memory's index anew from the database, while it is used", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return quietly(command, func(ctx context.Context, p *wire.Platform) error {
+				if p.Config.Memory.Qdrant.URL == "" {
+					return say(command.OutOrStdout(), "the index is in each process, and is made anew when it starts; there is nothing to do")
+				}
+				items, err := p.Tender().Rebuild(ctx)
+				if err != nil {
+					return err
+				}
+				return say(command.OutOrStdout(), "the index is made anew: %s", counted(items, "item"))
+			})
+		},
+	}
+	someSettingFlags(command, memoryFlags...)
+	return command
+}
+
+// reembedCommand embeds everything that is remembered again.
+func reembedCommand() *cobra.Command {
+	var r memory.Reembedding
+	command := &cobra.Command{
+		Use: "reembed", Short: "Embed everything that is remembered by the models in the settings, and change over to them", Args: cobra.NoArgs,
+		Long: "Makes vectors by each model of the settings that memory has none of, while it is used; compares what is nearest to some items by\n" +
+			"the old vectors and the new; changes over at one moment; and deletes the vectors that are not used any more. It may be stopped at\n" +
+			"any time, and goes on where it was. A process that does not know a model refuses to remember and recall once it is in use: start\n" +
+			"the others with the new settings while this is at work, or right after.",
+		RunE: func(command *cobra.Command, _ []string) error {
+			out := command.OutOrStdout()
+			r.Say = func(what string, items int) {
+				if items > 0 {
+					what += ": " + counted(items, "item")
+				}
+				_ = say(out, "%s", what)
+			}
+			return quietly(command, func(ctx context.Context, p *wire.Platform) error {
+				done, err := p.Tender().Reembed(ctx, r)
+				for _, space := range slices.Sorted(maps.Keys(done.Overlap)) {
+					err = errors.Join(err, say(out, "%s: %.0f%% of what was nearest by the old vectors is so by the new ones", space, 100*done.Overlap[space]))
+				}
+				if err != nil {
+					return err
+				}
+				return say(out, "in use: %s", strings.Join(done.Active, ", "))
+			})
+		},
+	}
+	someSettingFlags(command, memoryFlags...)
+	command.Flags().BoolVar(&r.Again, "again", false, "also by models that are in use already")
+	command.Flags().Float64Var(&r.Least, "least", 0, "what share of the nearest must be the same, 0 to 1; with less nothing changes over")
+	command.Flags().DurationVar(&r.Grace, "grace", 30*time.Second, "how long the old vectors stay for those who still ask by them")
+	return command
+}
+
+// queueCommand shows what waits for memory's index.
+func queueCommand() *cobra.Command {
+	var retry bool
+	command := &cobra.Command{
+		Use: "queue", Short: "Show what waits to be told to memory's index, and what is parked", Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return quietly(command, func(ctx context.Context, p *wire.Platform) error {
+				out := command.OutOrStdout()
+				if retry {
+					tried, err := p.Tender().Retry(ctx)
+					if err != nil {
+						return err
+					}
+					return say(out, "%s to be tried again", counted(tried, "item"))
+				}
+				queue, err := p.Tender().Queue(ctx)
+				if err != nil {
+					return err
+				}
+				err = say(out, "waiting %d, parked %d", queue.Waiting, len(queue.Parked))
+				for _, task := range queue.Parked {
+					err = errors.Join(err, say(out, "%s %s parked after %d attempts", task.Organisation, task.Item, task.Attempts))
+				}
+				return err
+			})
+		},
+	}
+	someSettingFlags(command, memoryFlags...)
+	command.Flags().BoolVar(&retry, "retry", false, "let what is parked be tried again")
 	return command
 }

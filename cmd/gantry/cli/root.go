@@ -25,7 +25,8 @@ func Root() *cobra.Command {
 	root.AddCommand(devCommand(), demoCommand(), serveCommand(), workCommand(), migrateCommand(), applyCommand(), keysCommand(), tokenCommand(),
 		verifyCommand(), doctorCommand(), benchCommand(), Policy(policySource), ledger.Command())
 	root.AddCommand(remote()...)
-	root.AddCommand(brain.Commands(brain.House{Ask: asking, Say: say, JSON: printJSON, JSONFlag: jsonFlag}, sweepCommand())...)
+	root.AddCommand(brain.Commands(brain.House{Ask: asking, Say: say, JSON: printJSON, JSONFlag: jsonFlag},
+		sweepCommand(), rebuildCommand(), reembedCommand(), queueCommand())...)
 	refuseUnknown(root)
 	sayUse(root)
 	return root

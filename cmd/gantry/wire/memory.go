@@ -65,7 +65,8 @@ func (p *Platform) openMemory(ctx context.Context) error {
 		return err
 	}
 	p.memory.Service, err = memory.New(ctx, memory.Config{Store: records, Indexes: p.memory.indexes, Embedders: embedders, Rules: p.memoryRules,
-		Erasers: map[string]memory.Eraser{"run texts": p.Store}, SeesRun: p.seesRun})
+		Erasers: map[string]memory.Eraser{"run texts": p.Store}, SeesRun: p.seesRun,
+		Tending: !p.Config.Work && p.Config.Listen == ""})
 	p.Brain = p.memory.Service
 	return err
 }
@@ -83,6 +84,9 @@ func (m Memory) embedders(ctx context.Context) ([]embed.Embedder, error) {
 	}
 	return append(made, endpoint), nil
 }
+
+// Tender is the memory for its operator.
+func (p *Platform) Tender() *memory.Service { return p.memory.Service }
 
 // tellQueued tells every process that something is queued for the index. What is
 // not told is found at the next tick.
