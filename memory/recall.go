@@ -236,7 +236,7 @@ func (r *recalling) check(ctx context.Context, legs [][]index.Hit) error {
 	fitting, err := r.fit(ctx, checked)
 	for n := range fitting {
 		c := &fitting[n]
-		r.fitting[index.Ref{Item: c.Item, Version: c.Version, Set: c.View.Set}] = c
+		r.fitting[c.Suggestion()] = c
 	}
 	return err
 }
@@ -248,14 +248,14 @@ func (r *recalling) fit(ctx context.Context, checked []store.Checked) ([]store.C
 	for n, c := range checked {
 		ids[n] = c.Item
 	}
-	g, err := r.service.look(ctx, r.asking, ids)
+	g, err := r.service.lookAhead(ctx, r.asking, ids)
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(checked, func(c store.Checked) bool {
-		item := g.outlines[c.Item]
-		return item == nil || !r.moment.Holds(item) || item.Archived && !r.question.Archived ||
-			len(r.question.Kinds) > 0 && !slices.Contains(r.question.Kinds, c.Kind) || g.hidden(c.Item)
+		item := c.Outline()
+		return !r.moment.Holds(item) || item.Archived && !r.question.Archived ||
+			len(r.question.Kinds) > 0 && !slices.Contains(r.question.Kinds, c.Kind) || g.replaced(item)
 	}), nil
 }
 
@@ -286,6 +286,9 @@ func (r *recalling) best(legs [][]index.Hit, wanted, limit int) (best []store.Ch
 }
 
 func (r *recalling) withNeighbours(ctx context.Context, best []store.Checked) ([]rank.Candidate, error) {
+	if err := r.fill(ctx, best); err != nil {
+		return nil, err
+	}
 	candidates := r.candidates(best)
 	neighbours, err := r.service.store.Beside(ctx, r.scope, rank.Beside(r.asked(), candidates, r.service.config.Plan, r.question.Limit))
 	if err != nil {
@@ -294,7 +297,52 @@ func (r *recalling) withNeighbours(ctx context.Context, best []store.Checked) ([
 	if neighbours, err = r.fit(ctx, neighbours); err != nil {
 		return nil, err
 	}
+	// In one vector space, what is among the best of no part scores nothing by
+	// itself. In several it may, by the mean of them.
+	if len(r.meant.spaces.active) > 1 {
+		if err := r.fill(ctx, neighbours); err != nil {
+			return nil, err
+		}
+	}
 	return append(candidates, r.candidates(neighbours)...), nil
+}
+
+// fill fills in words and vectors: out of the indexes where they are in this
+// process, and for the rest out of the store, which has the same.
+func (r *recalling) fill(ctx context.Context, checked []store.Checked) error {
+	refs := make([]index.Ref, len(checked))
+	for n := range checked {
+		refs[n] = checked[n].Suggestion()
+	}
+	held := make([]map[index.Ref]index.Point, len(r.meant.spaces.active))
+	for n, part := range r.meant.spaces.active {
+		if holder, is := part.index.(index.Holder); is {
+			held[n] = holder.Points(r.Organisation, refs)
+		}
+	}
+	var rest []*store.Checked
+	for n := range checked {
+		if c := &checked[n]; !r.take(c, refs[n], held) {
+			rest = append(rest, c)
+		}
+	}
+	there, err := r.service.store.Contents(ctx, r.Organisation, rest)
+	r.stale = r.stale || there < len(rest)
+	return err
+}
+
+// take fills in what every index holds of a view, or says that one does not.
+func (r *recalling) take(c *store.Checked, ref index.Ref, held []map[index.Ref]index.Point) bool {
+	vectors := map[string][]float32{}
+	for n, part := range r.meant.spaces.active {
+		point, is := held[n][ref]
+		if !is || point.Vector == nil && r.meant.vectors[n] != nil {
+			return false
+		}
+		vectors[part.space.ID], c.Terms = point.Vector, point.Terms
+	}
+	c.Vectors = vectors
+	return true
 }
 
 // candidates puts views into the form in which they are ranked: with one vector
@@ -310,6 +358,9 @@ func (r *recalling) candidates(checked []store.Checked) []rank.Candidate {
 }
 
 func (r *recalling) vector(c store.Checked) (joined []float32) {
+	if len(r.meant.vectors) == 1 {
+		return c.Vectors[r.meant.spaces.active[0].space.ID]
+	}
 	var share float32
 	for n, part := range r.meant.spaces.active {
 		if r.meant.vectors[n] != nil && len(c.Vectors[part.space.ID]) == part.space.Dim {

@@ -20,6 +20,12 @@ func (s *Service) look(ctx context.Context, a *asking, ids []string) (sight, err
 	return sight{a, outlines, after}, err
 }
 
+// lookAhead reads what takes the place of items that are read already.
+func (s *Service) lookAhead(ctx context.Context, a *asking, ids []string) (sight, error) {
+	outlines, after, err := s.store.Successors(ctx, a.Organisation, ids)
+	return sight{a, outlines, after}, err
+}
+
 // successors are the items that supersede one and that the reader sees, expired
 // or not; see view.Hidden.
 func (g sight) successors(id string) (successors []view.Successor) {
@@ -34,8 +40,10 @@ func (g sight) successors(id string) (successors []view.Successor) {
 // hidden reports whether something else has taken the item's place.
 func (g sight) hidden(id string) bool {
 	item := g.outlines[id]
-	return item == nil || view.Hidden(item, g.moment, g.successors)
+	return item == nil || g.replaced(item)
 }
+
+func (g sight) replaced(item *view.Item) bool { return view.Hidden(item, g.moment, g.successors) }
 
 // render renders items for the reader; those that are not there for it are left
 // out.

@@ -94,6 +94,14 @@ type Index interface {
 	HeldOf(ctx context.Context, organisation string, items []string) ([]Ref, error)
 }
 
+// Holder is an index in this process, which gives back what was applied to it at
+// the cost of a copy.
+type Holder interface {
+	Index
+	// Points returns those of the views that it holds. What it returns is read only.
+	Points(organisation string, refs []Ref) map[Ref]Point
+}
+
 // Indexes opens the indexes of vector spaces.
 type Indexes interface {
 	// Open returns the index of a vector space, made when absent. One that is there

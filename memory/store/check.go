@@ -66,11 +66,27 @@ type Checked struct {
 	Space       view.Space
 	RecordedMs  int64
 	ValidFromMs int64
+	ValidToMs   int64
+	ExpiresMs   int64
+	Integrity   policy.Integrity
+	Archived    bool
 	Ref         string // stands for the source: equal where that is
 	Position    int
 	View        view.View // without Labels, Text and Etag
-	Terms       rank.Terms
-	Vectors     map[string][]float32 // by vector space
+	// Terms and Vectors, by vector space, are filled in by Contents.
+	Terms   rank.Terms
+	Vectors map[string][]float32
+}
+
+// Suggestion is what an index would suggest the view as.
+func (c *Checked) Suggestion() index.Ref {
+	return index.Ref{Item: c.Item, Version: c.Version, Set: c.View.Set}
+}
+
+// Outline is its item without segments.
+func (c *Checked) Outline() *view.Item {
+	return &view.Item{ID: c.Item, Space: c.Space, Kind: c.Kind, Integrity: c.Integrity, ValidFromMs: c.ValidFromMs, ValidToMs: c.ValidToMs,
+		RecordedMs: c.RecordedMs, ExpiresMs: c.ExpiresMs, Version: c.Version, Archived: c.Archived}
 }
 
 // asked is a list that a question is about, as a table of its own from which the
@@ -108,15 +124,21 @@ func arrayOf(kind string, rows [][]any, column int) any {
 	return texts
 }
 
+// inOrder joins tables in the order in which they stand, where the database would
+// not find a good one by itself.
+func (s *Store) inOrder() string {
+	if s.config.Postgres {
+		return " JOIN "
+	}
+	return " CROSS JOIN "
+}
+
 // views asks for views that belong to the rows of s, under a reader's rights.
 func (s *Store) views(items, views string) string {
-	then := " JOIN "
-	if !s.config.Postgres {
-		then = " CROSS JOIN " // SQLite then keeps the order
-	}
-	return "SELECT i.id, i.version, i.kind, i.space, i.recorded_ms, i.valid_from, i.ref_key, i.position, k.wrapped, v.set_id, v.omit, v.terms FROM s" +
+	then := s.inOrder()
+	return "SELECT i.id, i.version, i.kind, i.space, i.recorded_ms, i.valid_from, i.valid_to, i.expires_ms, i.integrity, i.archived, i.ref_key, i.position, v.set_id, v.omit FROM s" +
 		then + "memory_items i ON " + items + then + "memory_generations g ON g.item = i.id AND g.erased = 0 AND g.version = i.version" +
-		then + "memory_keys k ON k.item = i.id" + then + "memory_views v ON v.item = i.id" + views
+		then + "memory_views v ON v.item = i.id" + views
 }
 
 // where is the reader's predicate over views.
@@ -131,16 +153,20 @@ func (s *Store) Check(ctx context.Context, scope Scope, suggested []index.Ref) (
 	if scope.empty() || len(suggested) == 0 {
 		return nil, nil
 	}
-	rows := make([][]any, len(suggested))
-	for n, ref := range suggested {
-		rows[n] = []any{ref.Item, int64(ref.Version), ref.Set}
-	}
-	with, asked, err := s.asked([]string{"item", "version", "set_id"}, []string{"text", "bigint", "text"}, rows)
+	with, asked, err := s.askedFor(suggested)
 	if err != nil {
 		return nil, err
 	}
 	where, args := s.where(scope)
 	return s.checked(ctx, scope, with+s.views("i.id = s.item AND i.version = s.version", " AND v.set_id = s.set_id")+where, append(asked, args...))
+}
+
+func (s *Store) askedFor(refs []index.Ref) (with string, args []any, err error) {
+	rows := make([][]any, len(refs))
+	for n, ref := range refs {
+		rows[n] = []any{ref.Item, int64(ref.Version), ref.Set}
+	}
+	return s.asked([]string{"item", "version", "set_id"}, []string{"text", "bigint", "text"}, rows)
 }
 
 // Beside returns the views at places of sources, as the reader sees them. Refs
@@ -162,74 +188,85 @@ func (s *Store) Beside(ctx context.Context, scope Scope, places []rank.Place) ([
 		slices.Concat(asked, []any{scope.Organisation}, args))
 }
 
-func (s *Store) checked(ctx context.Context, scope Scope, query string, args []any) ([]Checked, error) {
-	keys, err := s.keys.ring(scope.Organisation)
-	if err != nil {
-		return nil, err
-	}
+func (s *Store) checked(ctx context.Context, scope Scope, query string, args []any) (found []Checked, _ error) {
 	allowed := func(set string) bool {
 		_, found := slices.BinarySearch(scope.Sets, set)
 		return found
 	}
-	var found []Checked
-	sealers := map[string]sealer{}
 	rows, err := s.read.query(ctx, query, args...)
 	err = each(rows, err, func(scan func(...any) error) error {
 		var c Checked
-		var wrapped, terms []byte
+		var integrity, archived int
 		var omit string
-		if err := scan(&c.Item, &c.Version, &c.Kind, &c.Space, &c.RecordedMs, &c.ValidFromMs, &c.Ref, &c.Position, &wrapped, &c.View.Set, &omit, &terms); err != nil {
+		if err := scan(&c.Item, &c.Version, &c.Kind, &c.Space, &c.RecordedMs, &c.ValidFromMs, &c.ValidToMs, &c.ExpiresMs, &integrity, &archived,
+			&c.Ref, &c.Position, &c.View.Set, &omit); err != nil {
 			return err
 		}
 		if err := json.Unmarshal([]byte(omit), &c.View.Omit); err != nil {
 			return err
 		}
-		if !c.View.Fits(allowed) {
-			return nil
+		if c.View.Fits(allowed) {
+			c.Integrity, c.Archived = policy.Integrity(integrity), archived != 0
+			found = append(found, c)
 		}
-		sealing, err := keys.unwrap(c.Item, wrapped)
-		if err != nil {
-			return err
-		}
-		plain, err := sealing.open(roleTerms+c.View.Set, terms)
-		if err != nil {
-			return err
-		}
-		c.Terms, sealers[c.Item] = decodeTerms(plain), sealing
-		found = append(found, c)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return found, s.vectors(ctx, found, sealers)
+	return found, err
 }
 
-// vectors fills in the vectors of what was checked.
-func (s *Store) vectors(ctx context.Context, found []Checked, sealers map[string]sealer) error {
-	at := map[[2]string]*Checked{}
-	ids := make([]string, len(found))
-	for n := range found {
-		found[n].Vectors = map[string][]float32{}
-		at[[2]string{found[n].Item, found[n].View.Set}] = &found[n]
-		ids[n] = found[n].Item
+// Contents fills in the words and vectors of what was checked, and returns how
+// many of it are still there. What was changed since gets none.
+func (s *Store) Contents(ctx context.Context, organisation string, checked []*Checked) (there int, err error) {
+	if len(checked) == 0 {
+		return 0, nil
 	}
-	rows, err := s.read.query(ctx, "SELECT item, set_id, vector_space, sealed FROM memory_vectors WHERE "+s.read.among("item"), list(s.read, ids))
-	return each(rows, err, func(scan func(...any) error) error {
-		var item, set, space string
-		var sealed []byte
-		if err := scan(&item, &set, &space, &sealed); err != nil {
+	keys, err := s.keys.ring(organisation)
+	if err != nil {
+		return 0, err
+	}
+	refs, at := make([]index.Ref, len(checked)), make(map[index.Ref]*Checked, len(checked))
+	for n, c := range checked {
+		refs[n] = c.Suggestion()
+		at[refs[n]] = c
+	}
+	with, args, err := s.askedFor(refs)
+	if err != nil {
+		return 0, err
+	}
+	then := s.inOrder()
+	rows, err := s.read.query(ctx, with+"SELECT i.id, i.version, k.wrapped, v.set_id, v.terms, x.vector_space, x.sealed FROM s"+
+		then+"memory_items i ON i.id = s.item AND i.version = s.version"+then+"memory_keys k ON k.item = i.id"+
+		then+"memory_views v ON v.item = i.id AND v.set_id = s.set_id LEFT JOIN memory_vectors x ON x.item = v.item AND x.set_id = v.set_id", args...)
+	err = each(rows, err, func(scan func(...any) error) error {
+		var ref index.Ref
+		var wrapped, terms, sealed []byte
+		var space *string
+		if err := scan(&ref.Item, &ref.Version, &wrapped, &ref.Set, &terms, &space, &sealed); err != nil {
 			return err
 		}
-		c := at[[2]string{item, set}]
-		if c == nil {
-			return nil
-		}
-		plain, err := sealers[item].open(roleVector+set+"\x00"+space, sealed)
+		sealing, err := keys.unwrap(ref.Item, wrapped)
 		if err != nil {
 			return err
 		}
-		c.Vectors[space] = decodeVector(plain)
-		return nil
+		c := at[ref]
+		if c.Vectors == nil {
+			there++
+			if err := sealing.openTerms(c, terms); err != nil {
+				return err
+			}
+		}
+		if space == nil {
+			return nil
+		}
+		plain, err := sealing.open(roleVector+ref.Set+"\x00"+*space, sealed)
+		c.Vectors[*space] = decodeVector(plain)
+		return err
 	})
+	return there, err
+}
+
+func (s sealer) openTerms(c *Checked, sealed []byte) error {
+	plain, err := s.open(roleTerms+c.View.Set, sealed)
+	c.Terms, c.Vectors = decodeTerms(plain), map[string][]float32{}
+	return err
 }

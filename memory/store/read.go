@@ -107,12 +107,42 @@ func (s *Store) Succession(ctx context.Context, organisation string, ids []strin
 	return successionOf(ctx, s.read, organisation, ids)
 }
 
+// Successors is Succession without the items themselves.
+func (s *Store) Successors(ctx context.Context, organisation string, ids []string) (outlines map[string]*view.Item, after map[string][]string, err error) {
+	after, err = afterOf(ctx, s.read, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	var next []string
+	for _, from := range after {
+		next = append(next, from...)
+	}
+	outlines, err = outlinesOf(ctx, s.read, organisation, next)
+	return outlines, after, err
+}
+
 // Succession is the same within the transaction.
 func (t *Tx) Succession(ctx context.Context, organisation string, ids []string) (outlines map[string]*view.Item, after map[string][]string, err error) {
 	return successionOf(ctx, t.conn, organisation, ids)
 }
 
 func successionOf(ctx context.Context, c conn, organisation string, ids []string) (outlines map[string]*view.Item, after map[string][]string, err error) {
+	after, err = afterOf(ctx, c, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := slices.Clone(ids)
+	for _, next := range after {
+		all = append(all, next...)
+	}
+	slices.Sort(all)
+	outlines, err = outlinesOf(ctx, c, organisation, slices.Compact(all))
+	return outlines, after, err
+}
+
+// afterOf returns who supersedes items, and who supersedes those, by the id that
+// is superseded.
+func afterOf(ctx context.Context, c conn, ids []string) (after map[string][]string, err error) {
 	known := map[string]bool{}
 	after = map[string][]string{}
 	for waiting := ids; len(waiting) > 0; {
@@ -135,12 +165,11 @@ func successionOf(ctx context.Context, c conn, organisation string, ids []string
 			return nil
 		})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		waiting = next
 	}
-	outlines, err = outlinesOf(ctx, c, organisation, slices.Sorted(keysOf(known)))
-	return outlines, after, err
+	return after, nil
 }
 
 // Outlines returns items without their texts, by id: what says who sees them

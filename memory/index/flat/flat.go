@@ -89,7 +89,7 @@ type Index struct {
 
 var (
 	_ index.Indexes = (*Indexes)(nil)
-	_ index.Index   = (*Index)(nil)
+	_ index.Holder  = (*Index)(nil)
 )
 
 func newIndex(space index.VectorSpace) *Index {
@@ -170,4 +170,13 @@ func (i *Index) HeldOf(_ context.Context, organisation string, items []string) (
 		return nil, nil
 	}
 	return found.listOf(items), nil
+}
+
+// Points returns those of the views that are there.
+func (i *Index) Points(organisation string, refs []index.Ref) map[index.Ref]index.Point {
+	found := i.held.Load().of(organisation)
+	if found == nil {
+		return nil
+	}
+	return found.points(refs)
 }

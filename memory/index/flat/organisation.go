@@ -183,6 +183,27 @@ func (o *organisation) listOf(items []string) (refs []index.Ref) {
 	return refs
 }
 
+// points returns those of the views that are there. Vectors are copied, because
+// another may come to stand in their place.
+func (o *organisation) points(refs []index.Ref) map[index.Ref]index.Point {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	points := make(map[index.Ref]index.Point, len(refs))
+	for _, ref := range refs {
+		found, ok := o.items[ref.Item]
+		if !ok || found.version != ref.Version {
+			continue
+		}
+		for _, at := range found.places {
+			if at.set == ref.Set {
+				r := &at.part.rows[at.row]
+				points[ref] = index.Point{Set: at.set, Omit: at.part.omit, Vector: slices.Clone(at.part.vector(at.row)), Terms: r.terms, ExpiresMs: r.expiresMs}
+			}
+		}
+	}
+	return points
+}
+
 func (e *entry) refs() []index.Ref {
 	refs := make([]index.Ref, len(e.places))
 	for i, at := range e.places {
