@@ -149,11 +149,10 @@ func both(sorted, list []view.Space) []view.Space {
 	return slices.DeleteFunc(slices.Clone(sorted), func(s view.Space) bool { return !slices.Contains(list, s) })
 }
 
-// Folder returns the rule for a document's path; the zero rule, with the least
-// trust, for one that no rule fits.
+// Folder returns the rule for a document's path; the zero rule, which leaves
+// everything to who writes, for one that no rule fits.
 func (o Organisation) Folder(path string) FolderRule {
-	best := FolderRule{Integrity: policy.Untrusted}
-	found := -1
+	best, found := FolderRule{}, -1
 	for _, rule := range o.Memory.Folders {
 		rest, fits := strings.CutPrefix(path, rule.Prefix)
 		fits = fits && (rest == "" || rest[0] == '/' || rule.Prefix == "" || strings.HasSuffix(rule.Prefix, "/"))

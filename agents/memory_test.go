@@ -53,9 +53,9 @@ func TestARunReadsTheMeetOfSubjectAndAuthority(t *testing.T) {
 
 func TestTheLongestPrefixSaysWhereADocumentGoes(t *testing.T) {
 	o := remembering()
-	o.Memory.Folders = []agents.FolderRule{{Prefix: "hr", Integrity: policy.Trusted}, {Prefix: "hr/pay-bands.md", Labels: policy.NewLabels("pay")}}
+	o.Memory.Folders = []agents.FolderRule{{Prefix: "hr", Integrity: policy.FromTool}, {Prefix: "hr/pay-bands.md", Labels: policy.NewLabels("pay")}}
 	require.Equal(t, policy.NewLabels("pay"), o.Folder("hr/pay-bands.md").Labels)
-	require.Equal(t, policy.Trusted, o.Folder("hr/leave.md").Integrity)
-	require.Equal(t, policy.Untrusted, o.Folder("elsewhere.md").Integrity)
-	require.Equal(t, policy.Untrusted, o.Folder("hrx/leave.md").Integrity)
+	require.Equal(t, policy.FromTool, o.Folder("hr/leave.md").Integrity)
+	require.Zero(t, o.Folder("elsewhere.md"))
+	require.Zero(t, o.Folder("hrx/leave.md"))
 }
