@@ -20,8 +20,9 @@ import (
 
 // Somebody in the same organisation asks the very words of somebody else's
 // private fact, by every path, with every filter that names it.
-func privateFact(t *testing.T, where on) {
-	h := build(t, where)
+func privateFact(t *testing.T, where on) { privateFactIn(t, build(t, where)) }
+
+func privateFactIn(t *testing.T, h *house) {
 	ann, bob := person("ann"), person("bob")
 	own := view.SpaceOf(view.SpacePerson, "ann")
 	draft := memory.Draft{Space: own, Kind: view.Preference, Text: "Ann is allergic to walnuts.", Subject: "ann food",
@@ -171,8 +172,9 @@ func TestCase_42_WhatIsForgottenNeverReturns(t *testing.T) { forgotten(t, sqlite
 
 // What an agent says is not trusted memory, whatever it claims; it takes no
 // trusted item's place until a person vouches for it.
-func untrusted(t *testing.T, where on) {
-	h := build(t, where)
+func untrusted(t *testing.T, where on) { untrustedIn(t, build(t, where)) }
+
+func untrustedIn(t *testing.T, h *house) {
 	bob := person("bob")
 	agent := bob
 	agent.Principal, agent.Run = "agent:clerk", "run-7"
