@@ -45,9 +45,12 @@ func (s *Service) Forget(ctx context.Context, reader view.Reader, selector Selec
 	var kept store.Receipt
 	err = s.store.Forgetting(ctx, a.moment.NowMs, func(ctx context.Context, tx *store.Tx) error {
 		done, met, err := tx.Begin(ctx, command)
-		if err != nil || met {
-			replayed = &done
+		if err != nil {
 			return err
+		}
+		if met {
+			replayed = &done
+			return nil
 		}
 		kept, err = s.erase(ctx, tx, a, command.Item, ids, actForget)
 		if err != nil {
@@ -55,11 +58,11 @@ func (s *Service) Forget(ctx context.Context, reader view.Reader, selector Selec
 		}
 		return tx.Keep(ctx, command)
 	})
-	if replayed != nil {
-		return s.replayReceipt(ctx, reader, command, *replayed, err)
-	}
 	if err != nil {
 		return Receipt{}, err
+	}
+	if replayed != nil {
+		return s.replayReceipt(ctx, reader, command, *replayed, nil)
 	}
 	receipt, err := s.complete(ctx, a, kept)
 	if err != nil {

@@ -129,3 +129,48 @@ func TestPostgresALateCommitIsFound(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, h.recall(t, bob, "Where does the train go?"), 2, "the other way round")
 }
+
+// Two erasures that each take what the other one begins with wait for each
+// other: one of them begins again, and is told that nothing is there any more.
+func TestPostgresErasuresThatWaitForEachOther(t *testing.T) {
+	var armed atomic.Bool
+	var held atomic.Int64
+	meet := make(chan struct{})
+	h := build(t, func(t *testing.T) journal.Config {
+		c := postgres(t)
+		c.Between = journaltest.Between(func(s journaltest.Statement, happen func() error) error {
+			err := happen()
+			if armed.Load() && strings.HasPrefix(s.Text, "SELECT item FROM memory_generations") {
+				switch held.Add(1) { // each has locked what it begins with
+				case 1:
+					<-meet
+				case 2:
+					close(meet)
+				}
+			}
+			return err
+		})
+		return c
+	})
+	bob := person("bob")
+	one, two := h.remember(t, bob, fact("One.")), h.remember(t, bob, fact("Two."))
+	all, err := h.Consolidate(t.Context(), bob, []string{one.ID, two.ID}, fact("One and two."))
+	require.NoError(t, err)
+	armed.Store(true)
+	ids := []string{one.ID, all.Item.ID}
+	done := 0
+	for _, err := range journaltest.AtOnce(2, func(n int) error {
+		_, err := h.Forget(context.Background(), bob, memory.Selector{Items: ids[n : n+1]})
+		return err
+	}) {
+		if err == nil {
+			done++
+			continue
+		}
+		refused(t, err, "NOT_FOUND")
+	}
+	require.Positive(t, done)
+	left, err := h.store.Left(t.Context(), ids)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

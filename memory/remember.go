@@ -91,9 +91,12 @@ func (s *Service) keepOnce(ctx context.Context, k keeping) (Remembered, error) {
 	var replayed *store.Command
 	err = s.store.Write(ctx, a.moment.NowMs, func(ctx context.Context, tx *store.Tx) error {
 		done, met, err := tx.Begin(ctx, command)
-		if err != nil || met {
-			replayed = &done
+		if err != nil {
 			return err
+		}
+		if met {
+			replayed = &done
+			return nil
 		}
 		if err := spaces.unmoved(ctx, tx); err != nil {
 			return err
@@ -101,23 +104,13 @@ func (s *Service) keepOnce(ctx context.Context, k keeping) (Remembered, error) {
 		if err := unmoved(ctx, tx, a, sources); err != nil {
 			return err
 		}
-		known, err := s.same(ctx, tx, a, k, &item)
-		if err != nil {
-			return err
-		}
-		if known != "" {
-			command.Item, command.Known = known, true
-			return tx.Keep(ctx, command)
-		}
-		item.ID, item.Supersedes = s.store.NewID(), k.replaces
-		command.Item = item.ID
-		return s.insert(ctx, tx, k, command, &item, readings)
+		return s.settle(ctx, tx, a, k, &command, &item, readings)
 	})
-	if err != nil || replayed != nil {
-		if replayed != nil {
-			return s.replay(ctx, a, command, *replayed, err)
-		}
+	if err != nil {
 		return Remembered{}, err
+	}
+	if replayed != nil {
+		return s.replay(ctx, a, command, *replayed, nil)
 	}
 	if !command.Known && len(item.Supersedes) == 0 && len(item.DerivedFrom) == 0 {
 		if rendering, sees := view.Render(&item, &a.Reader, a.key, view.Related{}); sees {
@@ -125,6 +118,22 @@ func (s *Service) keepOnce(ctx context.Context, k keeping) (Remembered, error) {
 		}
 	}
 	return s.remembered(ctx, a, command)
+}
+
+// settle keeps the item, or notes what says the same already, and says in the
+// command which it was.
+func (s *Service) settle(ctx context.Context, tx *store.Tx, a *asking, k keeping, command *store.Command, item *view.Item, readings []store.Reading) error {
+	known, err := s.same(ctx, tx, a, k, item)
+	if err != nil {
+		return err
+	}
+	if known != "" {
+		command.Item, command.Known = known, true
+		return tx.Keep(ctx, *command)
+	}
+	item.ID, item.Supersedes = s.store.NewID(), k.replaces
+	command.Item, command.Known = item.ID, false
+	return s.insert(ctx, tx, k, *command, item, readings)
 }
 
 // command is what a repeat is known by.

@@ -10,7 +10,6 @@ import (
 	"gantry.dev/orchestrator/policy"
 )
 
-
 func TestSQLite(t *testing.T) {
 	walk(t, sqlite)
 	likeTheOracle(t, sqlite, 40)

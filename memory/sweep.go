@@ -235,7 +235,7 @@ func (s *Service) fillSome(ctx context.Context, p part, organisation string, ids
 	if err != nil {
 		return 0, err
 	}
-	return filled, s.store.Write(ctx, nowMs, func(ctx context.Context, tx *store.Tx) error {
+	err = s.store.Write(ctx, nowMs, func(ctx context.Context, tx *store.Tx) error {
 		spaces, err := tx.Spaces(ctx, false)
 		if err != nil || !slices.ContainsFunc(spaces, func(s store.SpaceState) bool { return s.ID == p.space.ID }) {
 			return err // it was retired meanwhile
@@ -253,6 +253,7 @@ func (s *Service) fillSome(ctx context.Context, p part, organisation string, ids
 		filled = len(slices.CompactFunc(slices.Clone(same), func(a, b store.Vector) bool { return a.Item == b.Item }))
 		return tx.AddVectors(ctx, organisation, same, renew)
 	})
+	return filled, err
 }
 
 func (s *Service) sweepIndexes(ctx context.Context, swept *Swept) error {

@@ -17,7 +17,7 @@ import (
 func (s *Store) Sets(ctx context.Context, organisation string) (map[string]policy.Labels, error) {
 	sets := map[string]policy.Labels{}
 	rows, err := s.read.query(ctx, "SELECT id, labels FROM memory_sets WHERE organisation = ?", organisation)
-	return sets, each(rows, err, func(scan func(...any) error) error {
+	err = each(rows, err, func(scan func(...any) error) error {
 		var id, text string
 		if err := scan(&id, &text); err != nil {
 			return err
@@ -27,6 +27,7 @@ func (s *Store) Sets(ctx context.Context, organisation string) (map[string]polic
 		sets[id] = labels
 		return err
 	})
+	return sets, err
 }
 
 // Statistics counts, for each of the terms, the views that hold it among those
@@ -43,7 +44,7 @@ func (s *Store) Statistics(ctx context.Context, scope Scope, terms []uint32) (ra
 	rows, err := s.read.query(ctx, "SELECT term, CAST(sum(views) AS BIGINT) FROM memory_terms WHERE organisation = ? AND "+
 		s.read.among("space")+" AND "+s.read.among("set_id")+" AND "+s.read.among("term")+" GROUP BY term",
 		scope.Organisation, list(s.read, scope.Spaces), list(s.read, scope.Sets), s.read.numbers(wanted))
-	return found, each(rows, err, func(scan func(...any) error) error {
+	err = each(rows, err, func(scan func(...any) error) error {
 		var term, views int64
 		if err := scan(&term, &views); err != nil {
 			return err
@@ -55,6 +56,7 @@ func (s *Store) Statistics(ctx context.Context, scope Scope, terms []uint32) (ra
 		}
 		return nil
 	})
+	return found, err
 }
 
 // Checked is a view of which the store says that it is there now, and that the

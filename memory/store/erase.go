@@ -104,12 +104,13 @@ func (t *Tx) Closure(ctx context.Context, organisation string, ids []string) ([]
 			here, there = there, here
 		}
 		rows, err := t.query(ctx, "SELECT from_item, to_item FROM memory_relations WHERE kind = ? AND "+t.among(here)+" ORDER BY "+there, string(kind), list(t.conn, ids))
-		return relations, each(rows, err, func(scan func(...any) error) error {
+		err = each(rows, err, func(scan func(...any) error) error {
 			relation := view.Relation{Kind: kind}
 			err := scan(&relation.From, &relation.To)
 			relations = append(relations, relation)
 			return err
 		})
+		return relations, err
 	})
 	if err != nil {
 		return nil, err

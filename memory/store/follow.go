@@ -28,7 +28,7 @@ func (s *Store) Changed(ctx context.Context, since int64) (changes []Change, nex
 			"FROM (SELECT 1) AS one LEFT JOIN memory_generations g ON g.changed >= ? ORDER BY g.changed, g.item"
 	}
 	rows, err := s.read.query(ctx, query, since)
-	return changes, next, each(rows, err, func(scan func(...any) error) error {
+	err = each(rows, err, func(scan func(...any) error) error {
 		var item *string
 		var version *int64
 		if err := scan(&next, &item, &version); err != nil || item == nil {
@@ -37,6 +37,7 @@ func (s *Store) Changed(ctx context.Context, since int64) (changes []Change, nex
 		changes = append(changes, Change{*item, uint64(*version)})
 		return nil
 	})
+	return changes, next, err
 }
 
 // States returns the present state of items in one vector space: what an index
@@ -53,7 +54,7 @@ func (s *Store) States(ctx context.Context, vectorSpace string, ids []string) ([
 		"LEFT JOIN memory_views v ON v.item = i.id LEFT JOIN memory_vectors x ON x.item = v.item AND x.set_id = v.set_id AND x.vector_space = ? "+
 		"WHERE "+s.read.among("g.item")+" ORDER BY g.item, v.set_id", vectorSpace, list(s.read, ids))
 	rings := map[string]ring{}
-	return states, each(rows, err, func(scan func(...any) error) error {
+	err = each(rows, err, func(scan func(...any) error) error {
 		var state index.State
 		var row pointRow
 		if err := scan(&state.Item, &state.Organisation, &state.Version, &row.space, &row.expiresMs, &row.wrapped, &row.set, &row.omit, &row.terms, &row.vector); err != nil {
@@ -81,6 +82,7 @@ func (s *Store) States(ctx context.Context, vectorSpace string, ids []string) ([
 		states[n].Points = append(states[n].Points, point)
 		return err
 	})
+	return states, err
 }
 
 // pointRow is what of a view is in the tables; nil where the item is gone.
@@ -116,10 +118,11 @@ func (r pointRow) point(keys ring, item, vectorSpace string) (point index.Point,
 func (s *Store) Expired(ctx context.Context, nowMs int64, limit int) (byOrganisation map[string][]string, _ error) {
 	byOrganisation = map[string][]string{}
 	rows, err := s.read.query(ctx, "SELECT organisation, id FROM memory_items WHERE expires_ms > 0 AND expires_ms <= ? ORDER BY expires_ms, id LIMIT ?", nowMs, limit)
-	return byOrganisation, each(rows, err, func(scan func(...any) error) error {
+	err = each(rows, err, func(scan func(...any) error) error {
 		var organisation, id string
 		err := scan(&organisation, &id)
 		byOrganisation[organisation] = append(byOrganisation[organisation], id)
 		return err
 	})
+	return byOrganisation, err
 }

@@ -62,10 +62,11 @@ func (s *Store) List(ctx context.Context, scope Scope, filter Filter, after Plac
 	}
 	b.WriteString(" ORDER BY " + newest + " DESC, i.id DESC LIMIT ?")
 	rows, err := c.query(ctx, b.String(), append(args, limit)...)
-	return places, each(rows, err, func(scan func(...any) error) error {
+	err = each(rows, err, func(scan func(...any) error) error {
 		var place Place
 		err := scan(&place.RecordedMs, &place.ID)
 		places = append(places, place)
 		return err
 	})
+	return places, err
 }

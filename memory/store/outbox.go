@@ -30,29 +30,30 @@ func (t *Tx) announce(ctx context.Context, organisation, item string, version ui
 
 // Queue queues items of which an index was found to hold something else than
 // the store, and counts them. What waits already is left as it is.
-func (s *Store) Queue(ctx context.Context, nowMs int64, items []string) (queued int, _ error) {
+func (s *Store) Queue(ctx context.Context, nowMs int64, items []string) (queued int, err error) {
 	if !s.config.Relayed || len(items) == 0 {
 		return 0, nil
 	}
-	return queued, s.Write(ctx, nowMs, func(ctx context.Context, tx *Tx) (err error) {
+	err = s.Write(ctx, nowMs, func(ctx context.Context, tx *Tx) (err error) {
 		tx.announced = true
 		queued, err = tx.exec(ctx, "INSERT INTO memory_outbox (item, organisation, version, due_ms) "+
 			"SELECT item, organisation, version, CAST(? AS BIGINT) FROM memory_generations WHERE "+tx.among("item")+" ON CONFLICT (item) DO NOTHING",
 			nowMs, list(tx.conn, items))
 		return err
 	})
+	return queued, err
 }
 
 // Claim leases the next tasks that are due to an owner, until a time. Nobody
 // else gets them before.
-func (s *Store) Claim(ctx context.Context, owner string, nowMs, untilMs int64, limit int) (tasks []Task, _ error) {
+func (s *Store) Claim(ctx context.Context, owner string, nowMs, untilMs int64, limit int) (tasks []Task, err error) {
 	const due = " FROM memory_outbox WHERE due_ms <= ? AND attempts < ?"
 	// Looking costs no write where there is nothing to do.
 	var one int
 	if err := each1(ctx, s.read, "SELECT count(*) FROM (SELECT 1"+due+" LIMIT 1) AS one", []any{nowMs, MostAttempts}, &one); err != nil || one == 0 {
 		return nil, err
 	}
-	return tasks, s.Write(ctx, nowMs, func(ctx context.Context, tx *Tx) error {
+	err = s.Write(ctx, nowMs, func(ctx context.Context, tx *Tx) error {
 		lock := ""
 		if tx.postgres {
 			lock = " FOR UPDATE SKIP LOCKED"
@@ -69,16 +70,18 @@ func (s *Store) Claim(ctx context.Context, owner string, nowMs, untilMs int64, l
 		_, err = tx.exec(ctx, "UPDATE memory_outbox SET owner = ?, due_ms = ?, attempts = attempts + 1 WHERE "+tx.among("item"), owner, untilMs, list(tx.conn, ids))
 		return err
 	})
+	return tasks, err
 }
 
-func (c conn) tasks(ctx context.Context, from string, args ...any) (tasks []Task, _ error) {
+func (c conn) tasks(ctx context.Context, from string, args ...any) (tasks []Task, err error) {
 	rows, err := c.query(ctx, "SELECT item, organisation, version, attempts"+from, args...)
-	return tasks, each(rows, err, func(scan func(...any) error) error {
+	err = each(rows, err, func(scan func(...any) error) error {
 		var task Task
 		err := scan(&task.Item, &task.Organisation, &task.Version, &task.Attempts)
 		tasks = append(tasks, task)
 		return err
 	})
+	return tasks, err
 }
 
 // Done takes tasks out of the queue whose owner told the index of them. An item
@@ -122,7 +125,8 @@ func (s *Store) Later(ctx context.Context, owner string, dueMs int64, counts boo
 
 // Waiting counts the tasks in the queue, parked ones among them.
 func (s *Store) Waiting(ctx context.Context) (tasks int, err error) {
-	return tasks, each1(ctx, s.read, "SELECT count(*) FROM memory_outbox", nil, &tasks)
+	err = each1(ctx, s.read, "SELECT count(*) FROM memory_outbox", nil, &tasks)
+	return tasks, err
 }
 
 // Parked returns tasks that are not tried any more, by item.
@@ -131,10 +135,11 @@ func (s *Store) Parked(ctx context.Context, nowMs int64, limit int) ([]Task, err
 }
 
 // Retry lets what is parked be tried again, and counts it.
-func (s *Store) Retry(ctx context.Context, nowMs int64) (tasks int, _ error) {
-	return tasks, s.Write(ctx, nowMs, func(ctx context.Context, tx *Tx) (err error) {
+func (s *Store) Retry(ctx context.Context, nowMs int64) (tasks int, err error) {
+	err = s.Write(ctx, nowMs, func(ctx context.Context, tx *Tx) (err error) {
 		tx.announced = true
 		tasks, err = tx.exec(ctx, "UPDATE memory_outbox SET attempts = 0, owner = '', due_ms = ? WHERE due_ms <= ? AND attempts >= ?", nowMs, nowMs, MostAttempts)
 		return err
 	})
+	return tasks, err
 }

@@ -191,7 +191,7 @@ func outlinesOf(ctx context.Context, c conn, organisation string, ids []string) 
 	rows, err := c.query(ctx, "SELECT i.id, i.space, i.integrity, i.valid_from, i.valid_to, i.recorded_ms, i.expires_ms, i.archived, m.labels "+
 		"FROM memory_items i JOIN memory_segments g ON g.item = i.id JOIN memory_sets m ON m.organisation = i.organisation AND m.id = g.set_id WHERE "+
 		c.unled("i.organisation")+" = ? AND "+c.among("i.id"), organisation, list(c, ids))
-	return found, each(rows, err, func(scan func(...any) error) error {
+	err = each(rows, err, func(scan func(...any) error) error {
 		var one view.Item
 		var integrity, archived int
 		var text string
@@ -209,6 +209,7 @@ func outlinesOf(ctx context.Context, c conn, organisation string, ids []string) 
 		item.Segments = append(item.Segments, view.Segment{Labels: labels})
 		return err
 	})
+	return found, err
 }
 
 // Same returns the ids of items with a view.SameKey, the newest first.
@@ -220,11 +221,12 @@ func (t *Tx) Same(ctx context.Context, organisation, key string) ([]string, erro
 func (t *Tx) Versions(ctx context.Context, organisation string, ids []string) (map[string]uint64, error) {
 	versions := map[string]uint64{}
 	rows, err := t.query(ctx, "SELECT id, version FROM memory_items WHERE "+t.unled("organisation")+" = ? AND "+t.among("id"), organisation, list(t.conn, ids))
-	return versions, each(rows, err, func(scan func(...any) error) error {
+	err = each(rows, err, func(scan func(...any) error) error {
 		var id string
 		var version int64
 		err := scan(&id, &version)
 		versions[id] = uint64(version)
 		return err
 	})
+	return versions, err
 }

@@ -123,7 +123,7 @@ func (s *Store) Unverified(ctx context.Context, after string, limit int) ([]Rece
 
 func (s *Store) receipts(ctx context.Context, query string, args ...any) (found []Receipt, _ error) {
 	rows, err := s.read.query(ctx, query, args...)
-	return found, each(rows, err, func(scan func(...any) error) error {
+	err = each(rows, err, func(scan func(...any) error) error {
 		var r Receipt
 		var items, body string
 		if err := scan(&r.ID, &r.Organisation, &r.Principal, &items, &r.VerifiedMs, &body); err != nil {
@@ -133,4 +133,5 @@ func (s *Store) receipts(ctx context.Context, query string, args ...any) (found 
 		found = append(found, r)
 		return json.Unmarshal([]byte(items), &found[len(found)-1].Items)
 	})
+	return found, err
 }

@@ -224,10 +224,11 @@ func each(rows *sql.Rows, err error, scan func(scan func(...any) error) error) e
 
 // column reads a column of strings.
 func column(rows *sql.Rows, err error) (values []string, _ error) {
-	return values, each(rows, err, func(scan func(...any) error) error {
+	err = each(rows, err, func(scan func(...any) error) error {
 		var value string
 		err := scan(&value)
 		values = append(values, value)
 		return err
 	})
+	return values, err
 }

@@ -29,7 +29,8 @@ type Tx struct {
 }
 
 // Write runs one transaction. What the function returns rolls it back, and is
-// returned as it is.
+// returned as it is. Where two writes wait for each other the function is called
+// again for one of them, from the beginning.
 func (s *Store) Write(ctx context.Context, nowMs int64, write func(ctx context.Context, tx *Tx) error) error {
 	return s.transact(ctx, s.config.Write, nowMs, write)
 }
@@ -38,7 +39,26 @@ type beginner interface {
 	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
 }
 
+// mostWaits is how often a write begins again that another one waited for.
+const mostWaits = 8
+
 func (s *Store) transact(ctx context.Context, on beginner, nowMs int64, write func(ctx context.Context, tx *Tx) error) error {
+	for again := 1; ; again++ {
+		err := s.transactOnce(ctx, on, nowMs, write)
+		if again == mostWaits || !deadlocked(err) {
+			return err
+		}
+	}
+}
+
+// deadlocked reports whether PostgreSQL ended a transaction so that another one
+// could go on.
+func deadlocked(err error) bool {
+	var failure interface{ SQLState() string }
+	return errors.As(err, &failure) && failure.SQLState() == "40P01"
+}
+
+func (s *Store) transactOnce(ctx context.Context, on beginner, nowMs int64, write func(ctx context.Context, tx *Tx) error) error {
 	tx, err := on.BeginTx(ctx, nil)
 	if err != nil {
 		return failed(err)
