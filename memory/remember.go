@@ -104,7 +104,7 @@ func (s *Service) keepOnce(ctx context.Context, k keeping) (Remembered, error) {
 		if err := unmoved(ctx, tx, a, sources); err != nil {
 			return err
 		}
-		return s.settle(ctx, tx, a, k, &command, &item, readings)
+		return s.keepOrKnow(ctx, tx, a, k, &command, &item, readings)
 	})
 	if err != nil {
 		return Remembered{}, err
@@ -120,9 +120,9 @@ func (s *Service) keepOnce(ctx context.Context, k keeping) (Remembered, error) {
 	return s.remembered(ctx, a, command)
 }
 
-// settle keeps the item, or notes what says the same already, and says in the
+// keepOrKnow keeps the item, or notes what says the same already, and says in the
 // command which it was.
-func (s *Service) settle(ctx context.Context, tx *store.Tx, a *asking, k keeping, command *store.Command, item *view.Item, readings []store.Reading) error {
+func (s *Service) keepOrKnow(ctx context.Context, tx *store.Tx, a *asking, k keeping, command *store.Command, item *view.Item, readings []store.Reading) error {
 	known, err := s.same(ctx, tx, a, k, item)
 	if err != nil {
 		return err
