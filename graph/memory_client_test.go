@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -108,7 +109,7 @@ func (c *worldClient) ask(reader view.Reader, name, query string, variables map[
 	if err := json.Unmarshal(body, &got); err != nil {
 		return got, fmt.Errorf("%s: %w", body, err)
 	}
-	faults := append(got.Errors, got.Data.Done.UserErrors...)
+	faults := slices.Concat(got.Errors, got.Data.Done.UserErrors)
 	if reader.Principal == c.low {
 		fmt.Fprintf(&c.line, "%s %s %s\n", name, head(response), bytes.TrimSpace(body))
 		if len(faults) > 0 {
@@ -136,14 +137,13 @@ func (c *worldClient) command(reader view.Reader, name, fields string, input map
 }
 
 // direct gives a command of somebody else.
-func direct[A any](c *worldClient, reader view.Reader, command func() (A, error)) (A, error, bool) {
+func direct[A any](c *worldClient, reader view.Reader, command func() (A, error)) (others bool, out A, err error) {
 	if reader.Principal == c.low {
-		var none A
-		return none, nil, false
+		return false, out, nil
 	}
-	out, err := command()
+	out, err = command()
 	c.rings()
-	return out, err, true
+	return true, out, err
 }
 
 // globalID names something of the organisation towards its readers.
@@ -214,7 +214,7 @@ func (c *worldClient) remembered(got done, err error) (memory.Remembered, error)
 
 // Remember keeps a draft.
 func (c *worldClient) Remember(ctx context.Context, reader view.Reader, draft memory.Draft) (memory.Remembered, error) {
-	if out, err, others := direct(c, reader, func() (memory.Remembered, error) { return c.behind.Remember(ctx, reader, draft) }); others {
+	if others, out, err := direct(c, reader, func() (memory.Remembered, error) { return c.behind.Remember(ctx, reader, draft) }); others {
 		return out, err
 	}
 	return c.remembered(c.command(reader, "remember", itemPayload, map[string]any{"draft": draftOf(draft)}))
@@ -222,7 +222,7 @@ func (c *worldClient) Remember(ctx context.Context, reader view.Reader, draft me
 
 // Supersede puts a draft in an item's place.
 func (c *worldClient) Supersede(ctx context.Context, reader view.Reader, id string, draft memory.Draft) (memory.Remembered, error) {
-	if out, err, others := direct(c, reader, func() (memory.Remembered, error) { return c.behind.Supersede(ctx, reader, id, draft) }); others {
+	if others, out, err := direct(c, reader, func() (memory.Remembered, error) { return c.behind.Supersede(ctx, reader, id, draft) }); others {
 		return out, err
 	}
 	return c.remembered(c.command(reader, "supersede", itemPayload, map[string]any{"id": globalID("memory", id), "draft": draftOf(draft)}))
@@ -230,7 +230,7 @@ func (c *worldClient) Supersede(ctx context.Context, reader view.Reader, id stri
 
 // Consolidate puts a draft in the place of several items.
 func (c *worldClient) Consolidate(ctx context.Context, reader view.Reader, sources []string, draft memory.Draft) (memory.Remembered, error) {
-	if out, err, others := direct(c, reader, func() (memory.Remembered, error) { return c.behind.Consolidate(ctx, reader, sources, draft) }); others {
+	if others, out, err := direct(c, reader, func() (memory.Remembered, error) { return c.behind.Consolidate(ctx, reader, sources, draft) }); others {
 		return out, err
 	}
 	return c.remembered(c.command(reader, "consolidate", itemPayload, map[string]any{"sources": globalIDs(sources), "draft": draftOf(draft)}))
@@ -238,7 +238,7 @@ func (c *worldClient) Consolidate(ctx context.Context, reader view.Reader, sourc
 
 // Promote lets an item be trusted.
 func (c *worldClient) Promote(ctx context.Context, reader view.Reader, id, reason string) (view.Rendering, error) {
-	if out, err, others := direct(c, reader, func() (view.Rendering, error) { return c.behind.Promote(ctx, reader, id, reason) }); others {
+	if others, out, err := direct(c, reader, func() (view.Rendering, error) { return c.behind.Promote(ctx, reader, id, reason) }); others {
 		return out, err
 	}
 	got, err := c.command(reader, "promote", itemPayload, map[string]any{"id": globalID("memory", id), "reason": reason})
@@ -247,7 +247,7 @@ func (c *worldClient) Promote(ctx context.Context, reader view.Reader, id, reaso
 
 // Declassify takes labels from an item.
 func (c *worldClient) Declassify(ctx context.Context, reader view.Reader, id string, labels policy.Labels, reason string) (view.Rendering, error) {
-	if out, err, others := direct(c, reader, func() (view.Rendering, error) { return c.behind.Declassify(ctx, reader, id, labels, reason) }); others {
+	if others, out, err := direct(c, reader, func() (view.Rendering, error) { return c.behind.Declassify(ctx, reader, id, labels, reason) }); others {
 		return out, err
 	}
 	got, err := c.command(reader, "declassify", itemPayload, map[string]any{"id": globalID("memory", id), "labels": labels, "reason": reason})
@@ -258,7 +258,7 @@ const receiptFields = `{id by{name} at items stores{name count} runs verifiedAt 
 
 // Forget erases items.
 func (c *worldClient) Forget(ctx context.Context, reader view.Reader, selector memory.Selector) (memory.Receipt, error) {
-	if out, err, others := direct(c, reader, func() (memory.Receipt, error) { return c.behind.Forget(ctx, reader, selector) }); others {
+	if others, out, err := direct(c, reader, func() (memory.Receipt, error) { return c.behind.Forget(ctx, reader, selector) }); others {
 		return out, err
 	}
 	input := map[string]any{}
