@@ -15,6 +15,7 @@ import (
 type Fault struct {
 	Method string // "Upsert", for example; empty: every one
 	Times  int    // how many calls it meets; 0: all until Heal
+	Met    func() // hears of each call that it meets; nil: nobody does
 	around func(ctx context.Context, s *Server, do func(context.Context) (any, error)) (any, error)
 }
 
@@ -49,6 +50,9 @@ func (s *Server) fault(method string) *Fault {
 				s.faults = append(s.faults[:i:i], s.faults[i+1:]...)
 			}
 		}
+		if fault.Met != nil {
+			fault.Met()
+		}
 		return fault
 	}
 	return nil
@@ -56,14 +60,14 @@ func (s *Server) fault(method string) *Fault {
 
 // Fails answers with a code; nothing is done.
 func Fails(method string, times int, code codes.Code, message string) Fault {
-	return Fault{method, times, func(context.Context, *Server, func(context.Context) (any, error)) (any, error) {
+	return Fault{Method: method, Times: times, around: func(context.Context, *Server, func(context.Context) (any, error)) (any, error) {
 		return nil, status.Error(code, message)
 	}}
 }
 
 // Exhausted refuses calls for some seconds, as the server's rate limit does.
 func Exhausted(method string, times, retryAfterS int) Fault {
-	return Fault{method, times, func(ctx context.Context, _ *Server, _ func(context.Context) (any, error)) (any, error) {
+	return Fault{Method: method, Times: times, around: func(ctx context.Context, _ *Server, _ func(context.Context) (any, error)) (any, error) {
 		if err := grpc.SetTrailer(ctx, metadata.Pairs("retry-after", strconv.Itoa(retryAfterS))); err != nil {
 			return nil, err
 		}
@@ -73,7 +77,7 @@ func Exhausted(method string, times, retryAfterS int) Fault {
 
 // NotDone does a change, and says something else than that it is done.
 func NotDone(method string, times int, state qdrant.UpdateStatus) Fault {
-	return Fault{method, times, func(ctx context.Context, _ *Server, do func(context.Context) (any, error)) (any, error) {
+	return Fault{Method: method, Times: times, around: func(ctx context.Context, _ *Server, do func(context.Context) (any, error)) (any, error) {
 		reply, err := do(ctx)
 		if response, ok := reply.(*qdrant.PointsOperationResponse); ok && err == nil {
 			response.Result.Status = state
@@ -84,7 +88,7 @@ func NotDone(method string, times int, state qdrant.UpdateStatus) Fault {
 
 // Lost does what was asked, and loses the answer.
 func Lost(method string, times int) Fault {
-	return Fault{method, times, func(ctx context.Context, _ *Server, do func(context.Context) (any, error)) (any, error) {
+	return Fault{Method: method, Times: times, around: func(ctx context.Context, _ *Server, do func(context.Context) (any, error)) (any, error) {
 		if _, err := do(ctx); err != nil {
 			return nil, err
 		}
@@ -94,7 +98,7 @@ func Lost(method string, times int) Fault {
 
 // Slow waits for a signal, or until who asked is gone, before it does anything.
 func Slow(method string, times int, signal <-chan struct{}) Fault {
-	return Fault{method, times, func(ctx context.Context, _ *Server, do func(context.Context) (any, error)) (any, error) {
+	return Fault{Method: method, Times: times, around: func(ctx context.Context, _ *Server, do func(context.Context) (any, error)) (any, error) {
 		select {
 		case <-signal:
 			return do(ctx)
@@ -107,7 +111,7 @@ func Slow(method string, times int, signal <-chan struct{}) Fault {
 // Late says at once that something was taken, and does it after a signal, whatever
 // was done since: a change that another overtook.
 func Late(method string, times int, signal <-chan struct{}, done chan<- struct{}) Fault {
-	return Fault{method, times, func(ctx context.Context, s *Server, do func(context.Context) (any, error)) (any, error) {
+	return Fault{Method: method, Times: times, around: func(ctx context.Context, s *Server, do func(context.Context) (any, error)) (any, error) {
 		after := context.WithoutCancel(ctx)
 		s.late.Go(func() {
 			<-signal
@@ -120,7 +124,7 @@ func Late(method string, times int, signal <-chan struct{}, done chan<- struct{}
 
 // Twice does what was asked two times, as when it was delivered again.
 func Twice(method string, times int) Fault {
-	return Fault{method, times, func(ctx context.Context, _ *Server, do func(context.Context) (any, error)) (any, error) {
+	return Fault{Method: method, Times: times, around: func(ctx context.Context, _ *Server, do func(context.Context) (any, error)) (any, error) {
 		if _, err := do(ctx); err != nil {
 			return nil, err
 		}
@@ -130,7 +134,7 @@ func Twice(method string, times int) Fault {
 
 // Told does what was asked, and then says so, before the answer is sent.
 func Told(method string, times int, told chan<- struct{}) Fault {
-	return Fault{method, times, func(ctx context.Context, _ *Server, do func(context.Context) (any, error)) (any, error) {
+	return Fault{Method: method, Times: times, around: func(ctx context.Context, _ *Server, do func(context.Context) (any, error)) (any, error) {
 		reply, err := do(ctx)
 		told <- struct{}{}
 		return reply, err
