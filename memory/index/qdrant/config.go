@@ -57,9 +57,9 @@ type Config struct {
 	// is done when all of them have it.
 	Replicas uint32
 	// Logger is told the server's version, once; slog.Default when nil.
-	Logger *slog.Logger
+	Logger *slog.Logger `json:"-"`
 	// Dial connects in place of TCP where it is not nil.
-	Dial func(ctx context.Context, address string) (net.Conn, error)
+	Dial func(ctx context.Context, address string) (net.Conn, error) `json:"-"`
 }
 
 // address is a parsed URL.

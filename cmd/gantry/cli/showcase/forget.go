@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"gantry.dev/cmd/gantry/client"
@@ -91,11 +90,16 @@ func holdsCanary(text []byte) bool {
 // nowhere looks through the bytes of every file of the installation and its log.
 func (s *show) nowhere() error {
 	files := 0
-	err := filepath.WalkDir(s.Folder, func(at string, entry fs.DirEntry, err error) error {
+	folder, err := os.OpenRoot(s.Folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = folder.Close() }() // only read
+	err = fs.WalkDir(folder.FS(), ".", func(at string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		content, err := os.ReadFile(at)
+		content, err := folder.ReadFile(at)
 		if err == nil && holdsCanary(content) {
 			err = fmt.Errorf("in the file %s: %w", entry.Name(), errStillThere)
 		}
