@@ -162,13 +162,16 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	}
 	s.lock = file
 	const pragmas = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)"
-	writer, err := s.openFile(fileURL(path, pragmas+"&_txlock=immediate"))
+	// KiB of pages that a connection keeps, which SQLite has 2 MB of by itself: what
+	// does not fit is read and written again and again, in a large transaction most.
+	const writerPages, readerPages = "&_pragma=cache_size(-32768)", "&_pragma=cache_size(-8192)"
+	writer, err := s.openFile(fileURL(path, pragmas+writerPages+"&_txlock=immediate"))
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	writer.SetMaxOpenConns(1)
 	s.write = bun.NewDB(writer, sqlitedialect.New())
-	reader, err := s.openFile(fileURL(path, pragmas))
+	reader, err := s.openFile(fileURL(path, pragmas+readerPages))
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
