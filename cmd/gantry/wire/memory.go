@@ -27,8 +27,8 @@ type Memory struct {
 	Qdrant qdrant.Config // without a URL: the index in this process
 	// Embeddings makes vectors besides those that come with the process, of texts
 	// that may be sent there; without a BaseURL: nothing does.
-	Embeddings embed.EndpointConfig
-	Sweep      time.Duration // how often it is put right what is left over; 0: 5 min
+	Embeddings embed.EndpointConfig `json:"-"` // holds functions
+	Sweep      time.Duration        // how often it is put right what is left over; 0: 5 min
 }
 
 // remembering is the memory of a process, with what goes on beside it.
