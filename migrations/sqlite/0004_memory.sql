@@ -79,7 +79,7 @@ CREATE TABLE memory_terms (
     term BIGINT NOT NULL,
     views BIGINT NOT NULL,
     PRIMARY KEY (organisation, space, set_id, term)
-);
+) WITHOUT ROWID;
 CREATE TABLE memory_outbox (
     item TEXT NOT NULL PRIMARY KEY,
     organisation TEXT NOT NULL,
