@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,7 +195,9 @@ func reembedding(t *testing.T, where on, tune func(*house)) {
 	require.InDelta(t, 1, done.Overlap["second-model-1"], 0.02, "the vectors are the same, turned round")
 	_, err = old.Recall(t.Context(), bob, memory.Question{Text: "Which hall is free?"})
 	require.NoError(t, err, "nothing was switched")
-	done, err = tender.Reembed(t.Context(), memory.Reembedding{Grace: 1})
+	once := sync.OnceFunc(write) // by who knows the old model only, right before all would be done
+	write()
+	done, err = tender.Reembed(t.Context(), memory.Reembedding{Grace: 1, Say: func(string, int) { once() }})
 	require.NoError(t, err)
 	require.Equal(t, []string{"second-model-1"}, done.Active)
 	require.Equal(t, []string{"second-model-1"}, slices.Sorted(maps.Keys(h.vectors(t))))
@@ -243,6 +246,52 @@ func TestAProcessThatKnowsBothModelsChangesOver(t *testing.T) {
 		require.Equal(t, []string{first.ID}, h.recall(t, bob, "When does the doctor come?"))
 		require.Equal(t, map[string]int{"static-384-1-1": 2, "second-model-1": 2}, h.vectors(t))
 	})
+}
+
+// hooked lets something happen while a text is embedded. It goes by no rarity.
+type hooked struct {
+	embed.Embedder
+	next func()
+}
+
+func (h *hooked) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	if next := h.next; next != nil {
+		h.next = nil
+		next()
+	}
+	return h.Embedder.Embed(ctx, texts)
+}
+
+// Everything changes over to another model while something is embedded by the old
+// one: what was being written is not kept with vectors that nobody compares, and
+// what was being asked is asked again.
+func TestWhoIsAtWorkWhileVectorsChangeOverNoticesIt(t *testing.T) {
+	h := build(t, sqlite)
+	bob := person("bob")
+	kept := h.remember(t, bob, fact("The physician sees patients on Monday."))
+	reembed := func(again bool, models ...embed.Embedder) {
+		_, err := h.tending(t, models...).Reembed(t.Context(), memory.Reembedding{Grace: 1, Again: again})
+		require.NoError(t, err)
+	}
+	alone := &hooked{Embedder: static, next: func() { reembed(false, second{static}) }}
+	h.tuning.Embedders = []embed.Embedder{alone}
+	service, _ := h.process(t, h.files)
+	_, err := service.Remember(t.Context(), bob, fact("The canteen is closed."))
+	require.ErrorIs(t, err, memory.ErrVectorSpace)
+	require.Equal(t, map[string]int{"second-model-1": 1}, h.vectors(t))
+
+	reembed(false, static, second{static})
+	both := &hooked{Embedder: second{static}}
+	h.tuning.Embedders = []embed.Embedder{static, both}
+	service, _ = h.process(t, h.files)
+	both.next = func() {
+		reembed(true, static, second{static})
+		_, err := service.Recall(t.Context(), bob, memory.Question{Text: "lunch"})
+		require.NoError(t, err)
+	}
+	answer, err := service.Recall(t.Context(), bob, memory.Question{Text: "When does the doctor come?"})
+	require.NoError(t, err)
+	require.Equal(t, kept.ID, answer.Hits[0].ID)
 }
 
 // The old vectors stay until nobody asks by them any more.
