@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/memory"
+	"gantry.dev/memory/index"
 	"gantry.dev/memory/index/wire"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/policy"
@@ -207,4 +208,40 @@ func TestFault_C15_WhatARelayHasNotToldOfDoesNotCount(t *testing.T) {
 func sorted(ids []string) []string {
 	slices.Sort(ids)
 	return ids
+}
+
+// A server takes a change and does it only after the item was erased, the index
+// was told so, and everything was started anew. What comes back is in nobody's
+// answer and in no export, and does not stay in the index.
+func TestCase_42_WhatAServerDoesTooLateBringsNothingBack(t *testing.T) {
+	server := wire.Start(t)
+	h := build(t, hastily, remote(t, server))
+	ann := person("ann")
+	source := h.remember(t, ann, fact("Omar earns 70,000 walnuts a year."))
+	summary := fact("People earn about 70,000 walnuts.")
+	summary.DerivedFrom = []string{source.ID}
+	derived := h.remember(t, ann, summary)
+	goOn, done := make(chan struct{}), make(chan struct{}, 1)
+	server.Inject(wire.Late("Upsert", 1, goOn, done))
+	_, err := h.Drain(t.Context(), memory.Relaying{})
+	require.ErrorIs(t, err, index.ErrUnavailable, "what was only taken is not done")
+	receipt, err := h.Forget(t.Context(), ann, memory.Selector{Items: []string{source.ID}})
+	require.NoError(t, err)
+	require.Equal(t, []string{source.ID, derived.ID}, receipt.Items)
+	h.clock.Add(60_000)
+	h.drain(t)
+	h.restart(t)
+	require.Empty(t, h.held(t, h.index()))
+	close(goOn)
+	<-done
+	require.NotEmpty(t, h.held(t, h.index()), "it came too late")
+	require.Empty(t, h.recall(t, ann, "How many walnuts do people earn?"))
+	require.NoError(t, h.Export(t.Context(), ann, memory.Filter{Archived: true}, func(view.Rendering) error { t.Error("exported"); return nil }))
+	found, err := h.Items(t.Context(), ann, receipt.Items)
+	require.NoError(t, err)
+	require.Empty(t, found)
+	_, err = h.Sweep(t.Context())
+	require.NoError(t, err)
+	h.drain(t)
+	require.Empty(t, h.held(t, h.index()))
 }
