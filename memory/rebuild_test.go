@@ -22,10 +22,12 @@ import (
 
 // An index is made anew while it is asked and written to: what is erased, changed
 // and remembered meanwhile is right in the new one.
-func TestAnIndexIsRebuiltWhileItIsAskedAndWrittenTo(t *testing.T) {
+func TestAnIndexIsRebuiltWhileItIsAskedAndWrittenTo(t *testing.T) { rebuilds(t, sqlite) }
+
+func rebuilds(t *testing.T, where on) {
 	bothIndexes(t, func(t *testing.T, tune func(*house)) {
 		during := &meanwhile{}
-		h := build(t, sqlite, tune, func(h *house) {
+		h := build(t, where, tune, func(h *house) {
 			inner := h.index
 			h.index = func() index.Indexes { return freshly{inner(), during} }
 		})

@@ -58,9 +58,11 @@ func bothIndexes(t *testing.T, test func(t *testing.T, tune func(*house))) {
 
 // Whatever an index lost, kept, or got from elsewhere: a sweep makes it what a
 // rebuild from the store would be. The second finds nothing.
-func TestASweepMendsAnIndexBothWays(t *testing.T) {
+func TestASweepMendsAnIndexBothWays(t *testing.T) { sweeps(t, sqlite) }
+
+func sweeps(t *testing.T, where on) {
 	bothIndexes(t, func(t *testing.T, tune func(*house)) {
-		h := build(t, sqlite, tune)
+		h := build(t, where, tune)
 		bob := person("bob")
 		var ids []string
 		for n := range 12 {
