@@ -313,3 +313,36 @@ func TestOldVectorsStayUntilNobodyAsksByThem(t *testing.T) {
 		require.Equal(t, map[string]int{"second-model-1": 1}, h.vectors(t))
 	})
 }
+
+// Neither an index made anew nor other vectors nor a relay that tells everything
+// again bring back what was forgotten.
+func TestCase_42_NoRebuildAndNoReembeddingBringsItBack(t *testing.T) {
+	bothIndexes(t, func(t *testing.T, tune func(*house)) {
+		h := build(t, sqlite, tune)
+		bob := person("bob")
+		gone := h.remember(t, bob, fact("The vault's number is 4711."))
+		stays := h.remember(t, bob, fact("The vault is in the cellar."))
+		h.drain(t)
+		_, err := h.Forget(t.Context(), bob, memory.Selector{Items: []string{gone.ID}})
+		require.NoError(t, err)
+		check := func() {
+			t.Helper()
+			h.drain(t)
+			require.Equal(t, []string{stays.ID}, h.recall(t, bob, "What is the vault's number?"))
+			for _, ref := range h.held(t, h.index()) {
+				require.NotEqual(t, gone.ID, ref.Item)
+			}
+		}
+		check()
+		_, err = h.store.Queue(t.Context(), h.clock.Load(), []string{gone.ID, stays.ID})
+		require.NoError(t, err)
+		check()
+		_, err = h.Rebuild(t.Context())
+		require.NoError(t, err)
+		check()
+		_, err = h.tending(t, static).Reembed(t.Context(), memory.Reembedding{Again: true, Grace: 1})
+		require.NoError(t, err)
+		check()
+		require.Zero(t, h.sweep(t).Mended)
+	})
+}

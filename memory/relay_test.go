@@ -283,3 +283,41 @@ func TestRelaysAreWokenAndShareTheWork(t *testing.T) {
 	relays.Wait()
 	require.Len(t, h.held(t, g), 20)
 }
+
+// A server that does not answer holds up who asks it until the deadline, and
+// nobody else. What is forgotten meanwhile is gone for everybody; that it is gone
+// from the index, too, is said when it is.
+func TestFault_C14_ASlowIndexHoldsUpNothingElse(t *testing.T) {
+	server := wire.Start(t)
+	h := build(t, sqlite, remote(t, server), func(h *house) {
+		h.index = func() index.Indexes {
+			indexes, err := qdrant.New(qdrant.Config{URL: server.URL(), RestAfter: 1000, Rest: time.Millisecond, Timeout: 50 * time.Millisecond})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = indexes.Close() })
+			return indexes
+		}
+	})
+	bob := person("bob")
+	gone := h.remember(t, bob, fact("The boiler is in the cellar."))
+	h.drain(t)
+	server.Inject(wire.Slow("", 0, nil))
+	_, err := h.Recall(t.Context(), bob, memory.Question{Text: "Where is the boiler?"})
+	require.ErrorIs(t, err, index.ErrUnavailable)
+	kept := h.remember(t, bob, fact("The garage is behind the house."))
+	receipt, err := h.Forget(t.Context(), bob, memory.Selector{Items: []string{gone.ID}})
+	require.NoError(t, err)
+	require.Zero(t, receipt.VerifiedMs)
+	page, err := h.List(t.Context(), bob, memory.Filter{}, "", 10)
+	require.NoError(t, err)
+	require.Len(t, page.Items, 1)
+	_, err = h.Drain(t.Context(), memory.Relaying{})
+	require.ErrorIs(t, err, index.ErrUnavailable)
+	server.Heal()
+	h.clock.Add(30_000)
+	require.Equal(t, 2, h.drain(t))
+	require.Equal(t, 1, h.sweep(t).Verified)
+	require.Equal(t, []string{kept.ID}, h.recall(t, bob, "Where is the garage?"))
+	again, err := h.Receipt(t.Context(), bob, receipt.ID)
+	require.NoError(t, err)
+	require.Positive(t, again.VerifiedMs)
+}
