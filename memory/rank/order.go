@@ -63,9 +63,13 @@ type Place struct {
 // beside it alone: most can be told not to be worth looking up.
 func Beside(question Question, found []Candidate, plan Plan, limit int) []Place {
 	found = once(found)
-	own := ownPlaces(found, scores(question, found, plan))
+	scored := scores(question, found, plan)
+	own := ownPlaces(found, scored)
+	if len(own) == 0 {
+		return nil
+	}
 	enough := 0.0
-	if ranked := Rank(question, found, plan); limit > 0 && len(ranked) >= limit {
+	if ranked := ordered(question, found, scored, plan); limit > 0 && len(ranked) >= limit {
 		enough = ranked[limit-1].Score
 	}
 	most := 1 + mostPrior(question, plan)
@@ -109,7 +113,12 @@ func placeOf(c Candidate) Place { return Place{Ref: c.Ref, Position: c.Position}
 // reader sees, as far as they score anything: what is no candidate scores less.
 func Rank(question Question, candidates []Candidate, plan Plan) []Ranked {
 	candidates = once(candidates)
-	own := scores(question, candidates, plan)
+	return ordered(question, candidates, scores(question, candidates, plan), plan)
+}
+
+// ordered orders candidates by what they score by themselves and what stands
+// beside them.
+func ordered(question Question, candidates []Candidate, own []float64, plan Plan) []Ranked {
 	places := ownPlaces(candidates, own)
 	ranked := make([]Ranked, len(candidates))
 	for i, c := range candidates {
