@@ -31,7 +31,7 @@ func TestRecallOutOfTheIndexIsRecallOutOfTheStore(t *testing.T) {
 	h.index = func() index.Indexes { return distant{flat.New()} }
 	other, _ := h.process(t, h.files)
 	ann, bob := person("ann", "hr"), person("bob")
-	random := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // a test's texts
+	random := rand.New(rand.NewPCG(7, 7))
 	words := strings.Fields("boat roof pear garden train letter winter doctor piano river market cousin ticket lamp bread storm")
 	say := func(n int) string {
 		said := make([]string, n)
