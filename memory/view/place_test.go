@@ -303,3 +303,27 @@ func TestLabelsAndDistrustFollowEveryDerivation(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatIsTrueOrKeptLongerIsNotTheSame(t *testing.T) {
+	same := func(known, next [3]int64) bool {
+		a, b := item(open("closed")), item(open("closed"))
+		a.ValidFromMs, a.ValidToMs, a.ExpiresMs, a.RecordedMs = known[0], known[1], known[2], 10
+		b.ValidFromMs, b.ValidToMs, b.ExpiresMs, b.RecordedMs = next[0], next[1], next[2], 9
+		return view.Same(a, b)
+	}
+	for name, row := range map[string]struct {
+		known, next [3]int64 // valid from, valid to, expires
+		same        bool
+	}{
+		"what lasts holds what ends":            {[3]int64{1, 0, 0}, [3]int64{2, 5, 5}, true},
+		"both end together":                     {[3]int64{1, 5, 7}, [3]int64{1, 5, 7}, true},
+		"the known one was true, and is again":  {[3]int64{1, 5, 0}, [3]int64{7, 0, 0}, false},
+		"the known one ends first":              {[3]int64{1, 5, 0}, [3]int64{1, 6, 0}, false},
+		"the known one is erased":               {[3]int64{1, 0, 7}, [3]int64{1, 0, 0}, false},
+		"the known one is erased first":         {[3]int64{1, 0, 7}, [3]int64{1, 0, 8}, false},
+		"the known one begins later":            {[3]int64{12, 0, 0}, [3]int64{9, 0, 0}, false},
+		"what was written at once is from then": {[3]int64{10, 0, 0}, [3]int64{9, 0, 0}, true},
+	} {
+		require.Equal(t, row.same, same(row.known, row.next), name)
+	}
+}

@@ -10,15 +10,26 @@ import (
 
 // Same reports whether next says nothing new beside known: the same words with
 // the same labels, in the same space, about the same subject, from the same
-// place of the same source, and known is trusted at least as far. Only what the
-// writer sees whole, and what is not out of date for it, may be compared with
-// what it writes: another answer would tell it of what it does not see.
+// place of the same source, and known is trusted at least as far, is true at
+// least while next is, and is kept at least as long. Only what the writer sees
+// whole, and what is not out of date for it, may be compared with what it
+// writes: another answer would tell it of what it does not see.
 func Same(known, next *Item) bool {
-	return known.Integrity <= next.Integrity && slices.Equal(sameness(known), sameness(next))
+	return known.Integrity <= next.Integrity && asEarly(known, next) && asLate(known.ValidToMs, next.ValidToMs) &&
+		asLate(known.ExpiresMs, next.ExpiresMs) && slices.Equal(sameness(known), sameness(next))
 }
 
-// SameKey is the keyed digest of what Same compares but trust: what finds the
-// few items that may be the same.
+// asEarly reports whether an item began to be true no later than another. Of two
+// that were written at once and are true from then on, either may be first.
+func asEarly(item, other *Item) bool {
+	return item.ValidFromMs <= other.ValidFromMs || item.ValidFromMs == item.RecordedMs && other.ValidFromMs == other.RecordedMs
+}
+
+// asLate reports whether an end is not before another; 0 is never.
+func asLate(end, other int64) bool { return end == 0 || other != 0 && other <= end }
+
+// SameKey is the keyed digest of what Same compares but trust and times: what
+// finds the few items that may be the same.
 func SameKey(item *Item, key []byte) string {
 	return hex.EncodeToString(digest(key, "memory-same", sameness(item)))
 }
