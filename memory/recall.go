@@ -297,13 +297,7 @@ func (r *recalling) withNeighbours(ctx context.Context, best []store.Checked) ([
 	if neighbours, err = r.fit(ctx, neighbours); err != nil {
 		return nil, err
 	}
-	// In one vector space, what is among the best of no part scores nothing by
-	// itself. In several it may, by the mean of them.
-	if len(r.meant.spaces.active) > 1 {
-		if err := r.fill(ctx, neighbours); err != nil {
-			return nil, err
-		}
-	}
+	// What is among the best of no part scores nothing by itself.
 	return append(candidates, r.candidates(neighbours)...), nil
 }
 
@@ -345,51 +339,25 @@ func (r *recalling) take(c *store.Checked, ref index.Ref, held []map[index.Ref]i
 	return true
 }
 
-// candidates puts views into the form in which they are ranked: with one vector
-// in place of those of all vector spaces, whose product with the question's is
-// the mean of their likenesses in the spaces in which they have one.
+// candidates puts views into the form in which they are ranked, with their vectors
+// in each vector space in which they have one.
 func (r *recalling) candidates(checked []store.Checked) []rank.Candidate {
+	spaces := r.meant.spaces.active
 	candidates := make([]rank.Candidate, len(checked))
 	for n, c := range checked {
-		candidates[n] = rank.Candidate{Item: c.Item, Vector: r.vector(c), Terms: c.Terms, Kind: c.Kind,
+		candidates[n] = rank.Candidate{Item: c.Item, Vector: c.Vectors[spaces[0].space.ID], Terms: c.Terms, Kind: c.Kind,
 			RecordedMs: c.RecordedMs, ValidFromMs: c.ValidFromMs, Ref: c.Ref, Position: c.Position}
+		for _, part := range spaces[1:] {
+			candidates[n].More = append(candidates[n].More, c.Vectors[part.space.ID])
+		}
 	}
 	return candidates
 }
 
-func (r *recalling) vector(c store.Checked) (joined []float32) {
-	if len(r.meant.vectors) == 1 {
-		return c.Vectors[r.meant.spaces.active[0].space.ID]
-	}
-	var share float32
-	for n, part := range r.meant.spaces.active {
-		if r.meant.vectors[n] != nil && len(c.Vectors[part.space.ID]) == part.space.Dim {
-			share++
-		}
-	}
-	for n, part := range r.meant.spaces.active {
-		if r.meant.vectors[n] == nil {
-			continue
-		}
-		vector := c.Vectors[part.space.ID]
-		if len(vector) != part.space.Dim {
-			vector = make([]float32, part.space.Dim)
-		}
-		for _, value := range vector {
-			joined = append(joined, value/max(share, 1))
-		}
-	}
-	return joined
-}
-
-// asked is the question as it is ranked by, with the vectors of all vector
-// spaces one after the other.
+// asked is the question as it is ranked by.
 func (r *recalling) asked() rank.Question {
-	asked := rank.Question{Terms: r.terms, Spans: rank.Spans(r.question.Text, r.moment.NowMs), NowMs: r.moment.NowMs}
-	for _, vector := range r.meant.vectors {
-		asked.Vector = append(asked.Vector, vector...)
-	}
-	return asked
+	return rank.Question{Vector: r.meant.vectors[0], More: r.meant.vectors[1:], Terms: r.terms,
+		Spans: rank.Spans(r.question.Text, r.moment.NowMs), NowMs: r.moment.NowMs}
 }
 
 // answer ranks the candidates and renders the best, with their labels of now.

@@ -147,18 +147,55 @@ func once(candidates []Candidate) []Candidate {
 
 // scores returns what each candidate scores by itself, at most 1.
 func scores(question Question, candidates []Candidate, plan Plan) []float64 {
-	dense, lexical := make([]float64, len(candidates)), make([]float64, len(candidates))
+	dense, lexical := likeness(question, candidates, plan), make([]float64, len(candidates))
 	for i, c := range candidates {
-		dense[i] = Dot(question.Vector, c.Vector)
 		lexical[i] = question.Terms.Dot(c.Terms)
 	}
-	overBackground(dense, candidates, plan.Depth)
 	overBackground(lexical, candidates, plan.Depth)
 	own := make([]float64, len(candidates))
 	for i := range own {
 		own[i] = float64(plan.Dense*dense[i]) + float64(plan.Lexical*lexical[i])
 	}
 	return own
+}
+
+// likeness returns how like the question each candidate is by the vectors. Where
+// there are several vector spaces, each has a scale of its own: what counts is
+// where a candidate stands between the background and the best of a space, and
+// the mean of that over the spaces in which it has a vector.
+func likeness(question Question, candidates []Candidate, plan Plan) []float64 {
+	mean, share := make([]float64, len(candidates)), make([]float64, len(candidates))
+	for space := -1; space < len(question.More); space++ {
+		asked := question.Vector
+		if space >= 0 {
+			asked = question.More[space]
+		}
+		if asked == nil {
+			continue
+		}
+		scores := make([]float64, len(candidates))
+		for i, c := range candidates {
+			vector := c.Vector
+			if space >= 0 {
+				vector = nil
+				if space < len(c.More) {
+					vector = c.More[space]
+				}
+			}
+			if vector != nil {
+				scores[i] = Dot(asked, vector)
+				share[i]++
+			}
+		}
+		overBackground(scores, candidates, plan.Depth)
+		for i, score := range scores {
+			mean[i] += score
+		}
+	}
+	for i := range mean {
+		mean[i] /= max(share[i], 1)
+	}
+	return mean
 }
 
 // faint is what the last above nothing score at least: they are worse than all

@@ -241,3 +241,26 @@ func bestOf(question rank.Question, all []rank.Candidate, limit int) (best []ran
 	}
 	return best
 }
+
+// Each vector space has a scale of its own. How near each other the likenesses of
+// one are moves nothing, and what has no vector in it loses nothing by that.
+func TestSeveralVectorSpacesCountAlikeWhateverTheirScale(t *testing.T) {
+	plan := rank.DefaultPlan()
+	candidates := func(scale float32) []rank.Candidate {
+		made := make([]rank.Candidate, 4)
+		for n, likeness := range [][2]float32{{0.9, 0.2}, {0.2, 0.9}, {0.5, 0.6}, {0.8, 0}} {
+			made[n] = rank.Candidate{Item: string(rune('a' + n)), Vector: []float32{likeness[0]}, More: [][]float32{{likeness[1] * scale}}}
+		}
+		made[3].More = [][]float32{nil} // what may not leave
+		return made
+	}
+	question := rank.Question{Vector: []float32{1}, More: [][]float32{{1}}}
+	wide, narrow := rank.Rank(question, candidates(1), plan), rank.Rank(question, candidates(0.01), plan)
+	for n := range wide {
+		require.Equal(t, wide[n].Item, narrow[n].Item)
+		require.InDelta(t, wide[n].Score, narrow[n].Score, 1e-6)
+	}
+	require.Equal(t, "d", wide[0].Item, "alone in one space it stands by that")
+	question.More = [][]float32{nil}
+	require.Equal(t, rank.Rank(rank.Question{Vector: []float32{1}}, candidates(1), plan), rank.Rank(question, candidates(1), plan))
+}

@@ -26,6 +26,7 @@ type Statistics struct {
 type Candidate struct {
 	Item        string
 	Vector      []float32
+	More        [][]float32 // in further vector spaces, as Question.More has them; nil where it has none
 	Terms       Terms
 	Kind        view.Kind
 	RecordedMs  int64
@@ -37,8 +38,9 @@ type Candidate struct {
 // Question is a question in the form in which views are compared with it.
 type Question struct {
 	Vector []float32
-	Terms  Terms  // query weights; see QueryTerms
-	Spans  []Span // that it names; see Spans
+	More   [][]float32 // in further vector spaces; nil where it has none
+	Terms  Terms       // query weights; see QueryTerms
+	Spans  []Span      // that it names; see Spans
 	NowMs  int64
 }
 
