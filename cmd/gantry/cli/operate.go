@@ -297,7 +297,9 @@ var memoryFlags = []string{"folder", "database", "bus", "qdrant", "embeddings", 
 // rebuildCommand makes memory's index anew.
 func rebuildCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "rebuild", Short: "Make memory's index anew from the database, while it is used", Args: cobra.NoArgs,
+		Use: "rebuild", Short: "Make memory's index in a Qdrant server anew from the database, while it is used", Args: cobra.NoArgs,
+		Long: "Fills a new collection behind the one that is asked and written to, and puts it in its place. Where it is stopped the old one\n" +
+			"stays. It opens the database by itself; with SQLite no other process may use it.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			return quietly(command, func(ctx context.Context, p *wire.Platform) error {
 				if p.Config.Memory.Qdrant.URL == "" {
@@ -323,7 +325,8 @@ func reembedCommand() *cobra.Command {
 		Long: "Makes vectors by each model of the settings that memory has none of, while it is used; compares what is nearest to some items by\n" +
 			"the old vectors and the new; changes over at one moment; and deletes the vectors that are not used any more. It may be stopped at\n" +
 			"any time, and goes on where it was. A process that does not know a model refuses to remember and recall once it is in use: start\n" +
-			"the others with the new settings while this is at work, or right after.",
+			"the others with the new settings while this is at work, or right after. It opens the database by itself; with SQLite no other\n" +
+			"process may use it.",
 		RunE: func(command *cobra.Command, _ []string) error {
 			out := command.OutOrStdout()
 			r.Say = func(what string, items int) {
