@@ -22,6 +22,7 @@ type Order struct {
 	Agent        string
 	Goal         string
 	Conversation string        // id, empty for none
+	Participants []string      // principal ids of who takes part in the conversation
 	History      []run.Message // what was said in the conversation before, oldest first
 	CommandID    string        // empty for none: a repeat starts another run
 	MicroUSD     int64         // a lower budget than the agent's; 0 for the agent's
@@ -74,6 +75,7 @@ func (a *Admission) Start(ctx context.Context, order Order) (Admitted, error) {
 	if refusal != nil {
 		return a.refused(ctx, remembered, refusal)
 	}
+	started.AudienceSpaces = audience(kit.Organisation, started, order.Participants)
 	a.learned(ctx, kit, &started, payload.Salt)
 	if err := a.recall(ctx, kit, &started, id, payload); err != nil {
 		return Admitted{}, err

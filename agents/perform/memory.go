@@ -141,7 +141,34 @@ func (j *job) reader() view.Reader {
 func readerOf(o agents.Organisation, subject policy.Principal, started run.Started, authority policy.Authority, id string, marking policy.Marking) view.Reader {
 	reader := o.RunReader(subject, started.Agent.Name, started.Conversation, authority)
 	reader.Run, reader.Context = id, marking
+	if len(started.AudienceSpaces) > 0 {
+		reader.Read = slices.DeleteFunc(reader.Read, func(s view.Space) bool { return !slices.Contains(started.AudienceSpaces, string(s)) })
+	}
 	return reader
+}
+
+// audience are the spaces in which a run may read and so may everybody else who
+// takes part in its conversation: they hear what it makes of that. None where
+// nobody else takes part.
+func audience(o agents.Organisation, started run.Started, participants []string) (spaces []string) {
+	others := slices.DeleteFunc(slices.Clone(participants), func(id string) bool { return id == started.Subject.ID })
+	if len(others) == 0 {
+		return nil
+	}
+	spaces = append(spaces, string(view.SpaceOf(view.SpaceConversation, started.Conversation)))
+	for _, space := range o.RunReader(started.Subject, started.Agent.Name, "", started.Authority).Read {
+		if !slices.ContainsFunc(others, func(id string) bool { return !reads(o, id, space) }) {
+			spaces = append(spaces, string(space))
+		}
+	}
+	return spaces
+}
+
+// reads reports whether a person may read in a space. Who is not known may read
+// nowhere.
+func reads(o agents.Organisation, id string, space view.Space) bool {
+	person, known := o.Principal(id)
+	return known && slices.Contains(o.Reader(person).Read, space)
 }
 
 // recall asks memory before a turn, where there is something new to ask about.

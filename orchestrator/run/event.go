@@ -64,6 +64,10 @@ type Started struct {
 	Checks         []string          `json:"checks,omitempty"` // names of the completion checks
 	Accounts       []string          `json:"accounts"`         // budget nodes that carry the run, innermost first
 	By             Identity          `json:"by"`
+	// AudienceSpaces are where everybody may read who takes part in the
+	// conversation: the run recalls nothing from elsewhere. None where its subject
+	// is alone with it.
+	AudienceSpaces []string `json:"audienceSpaces,omitempty"`
 }
 
 // Acting is who acts in the run: the last of the acting chain.

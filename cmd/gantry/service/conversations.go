@@ -107,19 +107,20 @@ func (c Conversations) Entries(ctx context.Context, caller graph.Caller, id stri
 }
 
 // history is what was said in a conversation that the caller takes part in,
-// oldest first; nothing without one. Of what a run said, its result counts.
-func (c Conversations) history(ctx context.Context, caller graph.Caller, id string) ([]run.Message, error) {
+// oldest first, and the ids of who takes part; nothing without one. Of what a
+// run said, its result counts.
+func (c Conversations) history(ctx context.Context, caller graph.Caller, id string) (said []run.Message, participants []string, err error) {
 	if id == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
-	if _, err := c.Get(ctx, caller, id); err != nil {
-		return nil, err
+	conversation, err := c.Get(ctx, caller, id)
+	if err != nil {
+		return nil, nil, err
 	}
-	var said []run.Message
 	for after := uint64(0); ; {
 		page, err := c.Store.Entries(ctx, caller.Principal.Organisation, id, after, pageRows)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, entry := range page {
 			after = entry.Number
@@ -128,7 +129,7 @@ func (c Conversations) history(ctx context.Context, caller graph.Caller, id stri
 			}
 		}
 		if len(page) < pageRows {
-			return said, nil
+			return said, conversation.Participants, nil
 		}
 	}
 }

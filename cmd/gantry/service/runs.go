@@ -22,11 +22,12 @@ func (r Runs) Start(ctx context.Context, caller graph.Caller, in graph.StartInpu
 	if err != nil {
 		return graph.Outcome{}, err
 	}
-	history, err := Conversations(r).history(ctx, caller, in.Conversation)
+	history, participants, err := Conversations(r).history(ctx, caller, in.Conversation)
 	if err != nil {
 		return graph.Outcome{}, err
 	}
-	order := perform.Order{Person: person, By: caller.Identity, Agent: in.Agent, Goal: in.Goal, Conversation: in.Conversation, History: history, CommandID: in.CommandID}
+	order := perform.Order{Person: person, By: caller.Identity, Agent: in.Agent, Goal: in.Goal, Conversation: in.Conversation,
+		Participants: participants, History: history, CommandID: in.CommandID}
 	if in.MicroUSD != nil {
 		if *in.MicroUSD == 0 {
 			return graph.Outcome{}, &run.Refusal{Code: "BUDGET", Detail: "A run with a budget of zero could do nothing; give it some money."}
