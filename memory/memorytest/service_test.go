@@ -3,7 +3,6 @@ package memorytest_test
 import (
 	"context"
 	"database/sql/driver"
-	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,11 +52,11 @@ func (u unsynced) Connect(ctx context.Context) (driver.Conn, error) {
 // What holds for the reference holds for the service over a real database and
 // an index.
 func TestNoReaderCanTellWorldsOfTheServiceApart(t *testing.T) {
+	t.Parallel()
 	worlds := 1_000
 	if testing.Short() {
 		worlds = 30
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // worlds are small and soon over
 	memorytest.Check(t, func(seams memorytest.Seams) memory.Brain {
 		files, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshWorld(t), MasterKey: worldsKey, Clock: seams.NowMs, Between: hasty})
 		require.NoError(t, err)

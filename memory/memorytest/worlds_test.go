@@ -3,6 +3,7 @@ package memorytest_test
 import (
 	"fmt"
 	"maps"
+	"os"
 	"runtime/debug"
 	"slices"
 	"testing"
@@ -12,6 +13,11 @@ import (
 	"gantry.dev/memory"
 	"gantry.dev/memory/memorytest"
 )
+
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // worlds are small and soon over
+	os.Exit(m.Run())
+}
 
 func brains(wrong memorytest.Design) memorytest.Open {
 	return func(seams memorytest.Seams) memory.Brain {
@@ -23,11 +29,11 @@ func brains(wrong memorytest.Design) memorytest.Open {
 
 // Nothing that a reader can fetch moves with what is hidden from it.
 func TestNoReaderCanTellWorldsApartThatDifferInHiddenThings(t *testing.T) {
+	t.Parallel()
 	worlds := 20_000
 	if testing.Short() {
 		worlds = 2_000
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // worlds are small and soon over
 	memorytest.Check(t, brains(0), worlds)
 }
 
