@@ -20,8 +20,9 @@ const expiry = "gantry:expiry"
 const (
 	// mostExpired is how many items are erased at once.
 	mostExpired = 1000
-	// pageOfSweep is how much of an index and of the store is compared at once.
-	pageOfSweep = 5000
+	// pageOfSweep is how much of an index and of the store is compared at once: a
+	// page may cost a server a walk over everything.
+	pageOfSweep = 50_000
 	// pageOfFill is how many items are embedded at once.
 	pageOfFill = 64
 )
