@@ -31,6 +31,9 @@ type Config struct {
 	// Lease is how long items stay with a relay that is not heard of; the same in
 	// every process, 30 s when 0. The index must answer within two thirds of it.
 	Lease time.Duration
+	// Page is how much of an index and of the store a sweep compares at once; 50,000
+	// when 0. A page may cost a server a walk over everything.
+	Page int
 	// Tending opens a memory for its operator's commands, also where it has vectors
 	// of other models than the embedders'.
 	Tending bool
@@ -46,6 +49,7 @@ type Eraser interface {
 const (
 	defaultQuota = 100_000
 	defaultLease = 30 * time.Second
+	defaultSwept = 50_000
 )
 
 // Service is memory over a store and indexes. It is safe for concurrent use.
@@ -60,7 +64,7 @@ var _ Brain = (*Service)(nil)
 // New opens memory. The error is ErrVectorSpace where the store has vectors of
 // other models than the embedders'.
 func New(ctx context.Context, config Config) (*Service, error) {
-	config.Quota, config.Lease = cmp.Or(config.Quota, defaultQuota), cmp.Or(config.Lease, defaultLease)
+	config.Quota, config.Lease, config.Page = cmp.Or(config.Quota, defaultQuota), cmp.Or(config.Lease, defaultLease), cmp.Or(config.Page, defaultSwept)
 	if config.Plan.Dense == 0 && config.Plan.Lexical == 0 {
 		config.Plan = rank.DefaultPlan()
 	}

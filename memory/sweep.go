@@ -20,9 +20,6 @@ const expiry = "gantry:expiry"
 const (
 	// mostExpired is how many items are erased at once.
 	mostExpired = 1000
-	// pageOfSweep is how much of an index and of the store is compared at once: a
-	// page may cost a server a walk over everything.
-	pageOfSweep = 50_000
 	// pageOfFill is how many items are embedded at once.
 	pageOfFill = 64
 )
@@ -300,15 +297,15 @@ func (s *Service) compare(ctx context.Context, p part) (mended int, err error) {
 // end.
 func (s *Service) different(ctx context.Context, p part, organisation, after string) (items []string, until string, err error) {
 	// The index is asked first: whatever it has was committed before.
-	held, err := p.index.Held(ctx, organisation, after, pageOfSweep)
+	held, err := p.index.Held(ctx, organisation, after, s.config.Page)
 	if err != nil {
 		return nil, "", err
 	}
-	kept, until, err := s.store.Refs(ctx, organisation, after, pageOfSweep)
+	kept, until, err := s.store.Refs(ctx, organisation, after, s.config.Page)
 	if err != nil {
 		return nil, "", err
 	}
-	if len(held) >= pageOfSweep {
+	if len(held) >= s.config.Page {
 		if last := held[len(held)-1].Item; until == "" || last < until {
 			until = last
 		}

@@ -62,7 +62,7 @@ func TestASweepMendsAnIndexBothWays(t *testing.T) { sweeps(t, sqlite) }
 
 func sweeps(t *testing.T, where on) {
 	bothIndexes(t, func(t *testing.T, tune func(*house)) {
-		h := build(t, where, tune)
+		h := build(t, where, tune, func(h *house) { h.tuning.Page = 3 })
 		bob := person("bob")
 		var ids []string
 		for n := range 12 {
