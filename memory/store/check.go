@@ -163,9 +163,11 @@ func (s *Store) Check(ctx context.Context, scope Scope, suggested []index.Ref) (
 	return s.checked(ctx, scope, with+s.views("i.id = s.item AND i.version = s.version", " AND v.set_id = s.set_id")+where, append(asked, args...))
 }
 
+// askedFor is asked for views. They go in the order in which the items stand in
+// the tables' trees, so that those side by side are met together.
 func (s *Store) askedFor(refs []index.Ref) (with string, args []any, err error) {
 	rows := make([][]any, len(refs))
-	for n, ref := range refs {
+	for n, ref := range slices.SortedFunc(slices.Values(refs), index.CompareRefs) {
 		rows[n] = []any{ref.Item, int64(ref.Version), ref.Set}
 	}
 	return s.asked([]string{"item", "version", "set_id"}, []string{"text", "bigint", "text"}, rows)
