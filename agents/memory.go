@@ -17,14 +17,11 @@ type Memory struct {
 	Grants    []SpaceGrant            `json:"grants,omitempty"`
 	Folders   []FolderRule            `json:"folders,omitempty"`  // the longest prefix that fits holds
 	Curators  []string                `json:"curators,omitempty"` // principal ids: may erase what they see in part
-	// Outside are the labels that texts may have which go to an embedding
-	// endpoint outside this process. Texts without labels may go there.
-	Outside policy.Labels `json:"outside,omitempty"`
 }
 
 // completed puts sets into their one order.
 func (m Memory) completed() Memory {
-	m.Outside, m.Folders = policy.NewLabels(m.Outside...), slices.Clone(m.Folders)
+	m.Folders = slices.Clone(m.Folders)
 	for i := range m.Folders {
 		m.Folders[i].Labels = policy.NewLabels(m.Folders[i].Labels...)
 	}
@@ -186,7 +183,6 @@ func (v *validation) memory() {
 	for i, id := range m.Curators {
 		v.person(file, fmt.Sprintf("memory.curators[%d]", i), id)
 	}
-	v.knownLabels(file, "memory.outside", m.Outside)
 }
 
 func (v *validation) space(file, at string, space view.Space) {

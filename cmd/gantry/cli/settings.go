@@ -25,6 +25,7 @@ import (
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/memory/embed"
 	"gantry.dev/memory/index/qdrant"
+	"gantry.dev/orchestrator/policy"
 )
 
 // settings are what an operator tells a process: in a file, in the environment
@@ -49,6 +50,7 @@ type settings struct {
 	Embeddings string `koanf:"embeddings"`
 	Embedder   string `koanf:"embedder"`
 	Dimensions int    `koanf:"dimensions"`
+	Embedded   string `koanf:"embedded"`
 
 	Sweep time.Duration `koanf:"sweep"`
 }
@@ -73,6 +75,7 @@ func settingFlags(command *cobra.Command, listen string) {
 	flags.String("qdrant", "", "http(s)://host:6334 of the Qdrant server that has memory's index, its key the secret qdrant; by default the index is in the process")
 	flags.String("embeddings", "", "base URL of OpenAI's embeddings protocol, its key the secret embeddings; by default only the vectors that come with the process")
 	flags.String("embedder", "", "model of the embeddings, as their server names it")
+	flags.String("embedded", "", "labels that texts may bear which are sent to the embeddings, joined by commas; by default only what has no label is sent")
 	flags.Duration("sweep", 5*time.Minute, "how often what memory has to erase or mend is looked for")
 	flags.Int("dimensions", 0, "how many dimensions its vectors have; by default the server is asked at the start")
 	flags.String(headsFlag, "", "folder of signed heads, better not where the database is; by default heads in the folder; "+noHeads+" signs none")
@@ -202,6 +205,11 @@ const (
 func (s settings) memory(log *slog.Logger) wire.Memory {
 	m := wire.Memory{Qdrant: qdrant.Config{URL: s.Qdrant, APIKey: qdrant.Key(s.Secrets[qdrantSecret]), Logger: log},
 		Embeddings: embed.EndpointConfig{BaseURL: s.Embeddings, Model: s.Embedder, Dim: s.Dimensions}, Sweep: s.Sweep}
+	var sent policy.Labels
+	for _, label := range strings.FieldsFunc(s.Embedded, func(r rune) bool { return r == ',' || r == ' ' }) {
+		sent = sent.Join(policy.NewLabels(policy.Label(label)))
+	}
+	m.Embeddings.Sent = []policy.Labels{sent}
 	if key, given := s.Secrets[embeddingsSecret]; given {
 		m.Embeddings.Key = func(context.Context) (string, error) { return key, nil }
 	}

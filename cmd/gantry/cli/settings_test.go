@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/cmd/gantry/wire"
+	"gantry.dev/orchestrator/policy"
 )
 
 func TestASettingThatIsNotKnownIsNamed(t *testing.T) {
@@ -92,4 +93,11 @@ func TestSettingsSayWithWhatMemoryWorks(t *testing.T) {
 	_, err = gantry(t, "migrate", "--folder", folder, "--embedder", "m")
 	require.ErrorContains(t, err, "say with embeddings where it is")
 	must(t, "migrate", "--folder", folder)
+}
+
+// Labelled texts are sent to an endpoint only where an operator named all of
+// their labels.
+func TestSettingsSayWhichLabelsMayBeEmbeddedElsewhere(t *testing.T) {
+	require.Equal(t, []policy.Labels{nil}, settings{}.memory(nil).Embeddings.Sent)
+	require.Equal(t, []policy.Labels{policy.NewLabels("finance", "hr")}, settings{Embedded: "hr, finance"}.memory(nil).Embeddings.Sent)
 }
