@@ -1587,9 +1587,9 @@ type MemorySource {
   ref: String
   "Its place there, from 1; null for none."
   position: Int
-  "Where it begins there, in bytes of the document's normal form."
+  "Where it begins there, in bytes of the document's normal form; 0 unless the viewer wrote it, for the bytes count what others may not see."
   offset: Int!
-  "How long it is there, in bytes."
+  "How long it is there, in bytes; 0 unless the viewer wrote it."
   length: Int!
   "Who wrote it."
   by: Actor!

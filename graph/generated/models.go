@@ -831,9 +831,9 @@ type MemorySource struct {
 	Ref *string `json:"ref,omitempty"`
 	// Its place there, from 1; null for none.
 	Position *int `json:"position,omitempty"`
-	// Where it begins there, in bytes of the document's normal form.
+	// Where it begins there, in bytes of the document's normal form; 0 unless the viewer wrote it, for the bytes count what others may not see.
 	Offset int `json:"offset"`
-	// How long it is there, in bytes.
+	// How long it is there, in bytes; 0 unless the viewer wrote it.
 	Length int `json:"length"`
 	// Who wrote it.
 	By *Actor `json:"by"`

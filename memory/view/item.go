@@ -74,8 +74,8 @@ type Source struct {
 	Kind      SourceKind `json:"kind"`
 	Ref       string     `json:"ref,omitempty"`      // what it is a part of: a document's name, a conversation's session
 	Position  int        `json:"position,omitempty"` // its place there, from 1; those beside it are its neighbours. 0: none
-	Offset    int        `json:"offset,omitempty"`   // where it begins there, in bytes of the normal form
-	Length    int        `json:"length,omitempty"`   // bytes
+	Offset    int        `json:"offset,omitempty"`   // where it begins there, in bytes of the normal form; in a Rendering for its writer alone
+	Length    int        `json:"length,omitempty"`   // bytes; likewise
 	Principal string     `json:"principal"`          // who wrote it
 	Run       string     `json:"run,omitempty"`      // run id
 	Model     string     `json:"model,omitempty"`

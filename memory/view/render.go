@@ -30,6 +30,10 @@ func Render(item *Item, reader *Reader, key []byte, related Related) (Rendering,
 	rendering.Supersedes = only(item.Supersedes, related.Seen)
 	rendering.DerivedFrom = only(item.DerivedFrom, related.Seen)
 	rendering.ValidToMs = closed(item, related.Successors)
+	if reader.Run != "" || reader.Principal != item.Source.Principal {
+		// Bytes count what is hidden, too: here, and in all that stands before.
+		rendering.Source.Offset, rendering.Source.Length = 0, 0
+	}
 	rendering.Etag = EtagOf(rendering, key)
 	return rendering, true
 }

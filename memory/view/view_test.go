@@ -337,3 +337,21 @@ func TestHiddenTextMovesNothing(t *testing.T) {
 		require.Equal(t, a, b)
 	})
 }
+
+// Where a passage stands in its document is counted over what is hidden, in it
+// and before it. So only who wrote it is told.
+func TestPlacesInADocumentAreForItsWriter(t *testing.T) {
+	passage := func(hidden string, offset int) *view.Item {
+		i := item(open("earns "), behind(hidden, "hr"))
+		i.Source = view.Source{Kind: view.FromDocument, Ref: "pay.md", Position: 2, Offset: offset, Length: len("earns " + hidden), Principal: "iris"}
+		return i
+	}
+	short, long := passage("1", 10), passage("1,000,000", 90)
+	require.Equal(t, render(t, short, reader()), render(t, long, reader()))
+	run := reader()
+	run.Principal, run.Run = "iris", "r1"
+	require.Equal(t, render(t, short, run), render(t, long, run))
+	writer := reader()
+	writer.Principal = "iris"
+	require.Equal(t, short.Source, render(t, short, writer).Source)
+}
