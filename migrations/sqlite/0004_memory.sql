@@ -11,7 +11,7 @@ CREATE TABLE memory_generations (
     version BIGINT NOT NULL,
     erased BIGINT NOT NULL DEFAULT 0,
     changed BIGINT NOT NULL
-);
+) WITHOUT ROWID;
 CREATE INDEX memory_generations_changed ON memory_generations (changed);
 CREATE TABLE memory_items (
     id TEXT NOT NULL PRIMARY KEY,
