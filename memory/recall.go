@@ -96,7 +96,7 @@ func (s *Service) embedQuestion(ctx context.Context, reader view.Reader, spaces 
 			m.askers[n] = asker
 			continue
 		}
-		vectors, err := part.embedder.Embed(ctx, []string{text})
+		vectors, err := embed.Now(ctx, part.embedder, []string{text})
 		if err := m.note(n, vectors, err); err != nil {
 			return m, err
 		}

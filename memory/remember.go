@@ -262,7 +262,7 @@ func (p part) embed(ctx context.Context, readings []store.Reading) error {
 	if len(texts) == 0 {
 		return nil
 	}
-	vectors, err := p.embedder.Embed(ctx, texts)
+	vectors, err := embed.Now(ctx, p.embedder, texts)
 	if errors.Is(err, embed.ErrUnavailable) {
 		return nil // found by its words until it is embedded again
 	}

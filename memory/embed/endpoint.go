@@ -42,6 +42,8 @@ type EndpointConfig struct {
 	Attempts    int           // of one request; 0: 3
 	Wait        time.Duration // before the second attempt, and twice as long before each further one; 0: 500 ms
 	MostWait    time.Duration // a server that wants more time is given up; 0: 20 seconds
+	Soon        time.Duration // of all that somebody waits for; 0: 3 seconds
+	Rest        time.Duration // how long a server that keeps failing is left alone by those; 0: 10 seconds
 
 	Transport http.RoundTripper                                   // what may be dialled; by default anything, without a proxy
 	Now       func() time.Time                                    // for a Retry-After that names a date; by default the system's
@@ -66,7 +68,7 @@ func (c EndpointConfig) Validate() error {
 	if c.Shorten && c.Dim == 0 {
 		faults = append(faults, errors.New("shorter vectors of the embedding endpoint need a number of dimensions"))
 	}
-	for _, n := range [8]int64{int64(c.Dim), int64(c.Batch), int64(c.BatchBytes), int64(c.TextBytes), c.AnswerBytes, int64(c.Timeout), int64(c.Attempts), int64(min(c.Wait, c.MostWait))} {
+	for _, n := range [10]int64{int64(c.Dim), int64(c.Batch), int64(c.BatchBytes), int64(c.TextBytes), c.AnswerBytes, int64(c.Timeout), int64(c.Attempts), int64(min(c.Wait, c.MostWait)), int64(c.Soon), int64(c.Rest)} {
 		if n < 0 {
 			faults = append(faults, errors.New("no bound of the embedding endpoint may be negative"))
 			break
@@ -85,6 +87,8 @@ type Endpoint struct {
 	config  EndpointConfig
 	service openai.EmbeddingService
 	dim     int
+
+	patience patience
 }
 
 var _ Embedder = (*Endpoint)(nil)
@@ -106,7 +110,7 @@ func OpenEndpoint(ctx context.Context, config EndpointConfig) (*Endpoint, error)
 		}),
 	)}
 	if e.dim == 0 {
-		vectors, err := e.send(ctx, []string{"dimensions"})
+		vectors, err := e.send(ctx, []string{"dimensions"}, config.Attempts)
 		if err != nil {
 			return nil, err
 		}
@@ -143,6 +147,10 @@ func (e *Endpoint) May(labels policy.Labels) bool {
 // ErrUnavailable, wrapped, or the context's. A text without letters is not
 // sent; its vector is of zeros, which is like nothing.
 func (e *Endpoint) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	return e.embed(ctx, texts, e.config.Attempts)
+}
+
+func (e *Endpoint) embed(ctx context.Context, texts []string, attempts int) ([][]float32, error) {
 	vectors := make([][]float32, len(texts))
 	var batch []string
 	var places []int
@@ -151,7 +159,7 @@ func (e *Endpoint) Embed(ctx context.Context, texts []string) ([][]float32, erro
 		if len(batch) == 0 {
 			return nil
 		}
-		made, err := e.send(ctx, batch)
+		made, err := e.send(ctx, batch, attempts)
 		if err != nil {
 			return err
 		}

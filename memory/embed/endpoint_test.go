@@ -313,3 +313,41 @@ func TestEndpointNormalisesWhateverLength(t *testing.T) {
 		require.InDelta(t, 1, rank.Dot(vector, vector), 1e-6)
 	}
 }
+
+func TestWhoeverWaitsDoesNotWaitLongForAnEndpoint(t *testing.T) {
+	silent := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	refused := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }
+	s := newServer(t, refused, refused, refused, refused, silent, silent, silent)
+	now := time.Unix(1, 0)
+	endpoint, _ := open(t, s, func(c *embed.EndpointConfig) {
+		c.Timeout, c.Soon, c.Rest = time.Hour, 20*time.Millisecond, time.Minute
+		c.Now = func() time.Time { return now }
+	})
+	ask := func() error {
+		_, err := embed.Now(t.Context(), endpoint, []string{"x"})
+		return err
+	}
+	for range 4 { // texts that the server does not take
+		require.ErrorIs(t, ask(), embed.ErrUnavailable)
+	}
+	for range 3 {
+		require.ErrorContains(t, ask(), "took too long")
+	}
+	require.Len(t, s.requests, 7, "one attempt each")
+	require.ErrorIs(t, ask(), embed.ErrUnavailable)
+	require.ErrorContains(t, ask(), "left alone")
+	require.Len(t, s.requests, 7, "a server that keeps failing is left alone")
+
+	_, err := endpoint.Embed(t.Context(), []string{"x"}) // who does not wait for it asks all the same
+	require.NoError(t, err)
+	now = now.Add(time.Minute)
+	require.NoError(t, ask(), "after the rest it is asked again")
+	require.NoError(t, ask())
+
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s = newServer(t, func(_ http.ResponseWriter, r *http.Request) { cancel(gone); <-r.Context().Done() })
+	endpoint, _ = open(t, s, func(c *embed.EndpointConfig) { c.Soon = time.Hour })
+	_, err = endpoint.EmbedNow(ctx, []string{"x"})
+	require.ErrorIs(t, err, gone, "who goes away hears that it was their own doing")
+}

@@ -41,6 +41,8 @@ func (c EndpointConfig) completed() EndpointConfig {
 	fill(&c.Attempts, 3)
 	fill(&c.Wait, 500*time.Millisecond)
 	fill(&c.MostWait, 20*time.Second)
+	fill(&c.Soon, 3*time.Second)
+	fill(&c.Rest, 10*time.Second)
 	if c.Transport == nil {
 		c.Transport = &http.Transport{ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second}
 	}
@@ -75,13 +77,13 @@ func sleep(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// send sends one batch, again where that may help.
-func (e *Endpoint) send(ctx context.Context, batch []string) ([][]float32, error) {
+// send sends one batch, again where that may help, so many times at most.
+func (e *Endpoint) send(ctx context.Context, batch []string, attempts int) ([][]float32, error) {
 	wait := e.config.Wait
 	for attempt := 1; ; attempt++ {
 		vectors, err := e.once(ctx, batch)
 		var failed *EndpointError
-		if err == nil || !errors.As(err, &failed) || !failed.again || attempt >= e.config.Attempts || failed.RetryAfter > e.config.MostWait {
+		if err == nil || !errors.As(err, &failed) || !failed.again || attempt >= attempts || failed.RetryAfter > e.config.MostWait {
 			return vectors, err
 		}
 		// A server that says when is not asked earlier.
