@@ -129,12 +129,8 @@ func (s *Service) selected(ctx context.Context, a *asking, selector Selector) ([
 		return nil, absent()
 	}
 	for _, id := range ids {
-		switch item := outlines[id]; {
-		case a.Whole:
-		case !a.SeesWhole(item):
-			return nil, RefusalOf(view.ErrNotWhole)
-		case !a.Writes(item.Space):
-			return nil, RefusalOf(view.ErrReadOnly)
+		if err := view.MayErase(outlines[id], &a.Reader); err != nil {
+			return nil, RefusalOf(err)
 		}
 	}
 	return ids, nil

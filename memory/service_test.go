@@ -47,3 +47,27 @@ func walk(t *testing.T, where on) {
 	_, err = h.Receipt(t.Context(), bob, receipt.ID)
 	refused(t, err, "NOT_FOUND")
 }
+
+// What a detector found in somebody's own words is withheld from them, too, and
+// does not keep them from taking these back, whole and in every copy.
+func TestWhoWroteSomethingMayForgetItThoughTheySeeOnlyAPart(t *testing.T) {
+	h := build(t, sqlite)
+	bob, cat := person("bob"), person("cat")
+	draft := fact("Call me after ten at 5550 1883, please.")
+	draft.Marks = []memory.Mark{{Start: 21, End: 30, Labels: policy.NewLabels("hr"), Quote: "5550 1883"}}
+	kept := h.remember(t, bob, draft)
+	require.Equal(t, "Call me after ten at "+view.Redacted+", please.", kept.Text)
+
+	_, err := h.Forget(t.Context(), cat, memory.Selector{Items: []string{kept.ID}})
+	refused(t, err, "NOT_WHOLE")
+	receipt, err := h.Forget(t.Context(), bob, memory.Selector{Items: []string{kept.ID}})
+	require.NoError(t, err)
+	require.Equal(t, []string{kept.ID}, receipt.Items)
+	require.Equal(t, 2, receipt.Stores["segments"], "not how much of it was hidden")
+	require.Positive(t, receipt.VerifiedMs)
+	for _, reader := range []view.Reader{bob, cat, person("ann", "hr")} {
+		_, err = h.Item(t.Context(), reader, kept.ID)
+		refused(t, err, "NOT_FOUND")
+		require.Empty(t, h.recall(t, reader, "Call after ten"))
+	}
+}

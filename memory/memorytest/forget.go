@@ -70,12 +70,8 @@ func (b *Brain) choose(reader *view.Reader, selector memory.Selector) ([]string,
 	}
 	var ids []string
 	for _, item := range items {
-		switch {
-		case reader.Whole:
-		case !reader.SeesWhole(item):
-			return nil, memory.RefusalOf(view.ErrNotWhole)
-		case !reader.Writes(item.Space):
-			return nil, memory.RefusalOf(view.ErrReadOnly)
+		if err := view.MayErase(item, reader); err != nil {
+			return nil, memory.RefusalOf(err)
 		}
 		ids = append(ids, item.ID)
 	}

@@ -173,7 +173,7 @@ func afterOf(ctx context.Context, c conn, ids []string) (after map[string][]stri
 }
 
 // Outlines returns items without their texts, by id: what says who sees them
-// and when.
+// and when, and who wrote them.
 func (s *Store) Outlines(ctx context.Context, organisation string, ids []string) (map[string]*view.Item, error) {
 	return outlinesOf(ctx, s.read, organisation, ids)
 }
@@ -188,14 +188,15 @@ func outlinesOf(ctx context.Context, c conn, organisation string, ids []string) 
 	if len(ids) == 0 {
 		return found, nil
 	}
-	rows, err := c.query(ctx, "SELECT i.id, i.space, i.integrity, i.valid_from, i.valid_to, i.recorded_ms, i.expires_ms, i.archived, m.labels "+
+	rows, err := c.query(ctx, "SELECT i.id, i.space, i.integrity, i.valid_from, i.valid_to, i.recorded_ms, i.expires_ms, i.archived, i.principal, i.run, m.labels "+
 		"FROM memory_items i JOIN memory_segments g ON g.item = i.id JOIN memory_sets m ON m.organisation = i.organisation AND m.id = g.set_id WHERE "+
 		c.unled("i.organisation")+" = ? AND "+c.among("i.id"), organisation, list(c, ids))
 	err = each(rows, err, func(scan func(...any) error) error {
 		var one view.Item
 		var integrity, archived int
 		var text string
-		if err := scan(&one.ID, &one.Space, &integrity, &one.ValidFromMs, &one.ValidToMs, &one.RecordedMs, &one.ExpiresMs, &archived, &text); err != nil {
+		if err := scan(&one.ID, &one.Space, &integrity, &one.ValidFromMs, &one.ValidToMs, &one.RecordedMs, &one.ExpiresMs, &archived,
+			&one.Source.Principal, &one.Source.Run, &text); err != nil {
 			return err
 		}
 		item := found[one.ID]

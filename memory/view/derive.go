@@ -173,8 +173,34 @@ func MayConsolidate(sources []*Item, next *Item, reader *Reader) error {
 	return nil
 }
 
-// mayReplace asks for the right to erase, because an erasure takes with an item
-// what it superseded.
+// MayErase reports with nil whether the reader may erase an item: it may write
+// where the item stands, and sees all of it or wrote it in person. What a
+// detector found in somebody's own words leaves them the right to withdraw
+// these; what is in their own space, nobody else could. Who answers for the
+// organisation's memory may erase whatever they see a part of. The errors are
+// ErrAbsent, ErrNotWhole and ErrReadOnly.
+func MayErase(item *Item, reader *Reader) error {
+	switch {
+	case !reader.Sees(item):
+		return ErrAbsent
+	case reader.Whole:
+		return nil
+	case !reader.SeesWhole(item) && !wrote(reader, item):
+		return ErrNotWhole
+	case !reader.Writes(item.Space):
+		return ErrReadOnly
+	}
+	return nil
+}
+
+// wrote reports whether the reader said the item itself: neither of them is a
+// run, which may have put there what it had from elsewhere.
+func wrote(reader *Reader, item *Item) bool {
+	return reader.Run == "" && item.Source.Run == "" && reader.Principal != "" && item.Source.Principal == reader.Principal
+}
+
+// mayReplace asks to see all of what is replaced, because an erasure takes with
+// an item what it superseded.
 func mayReplace(old *Item, reader *Reader) error {
 	switch {
 	case !reader.Sees(old):

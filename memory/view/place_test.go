@@ -191,6 +191,34 @@ func TestWhoMayReplaceAnItem(t *testing.T) {
 	}
 }
 
+func TestWhoMayEraseAnItem(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(item *view.Item, r *view.Reader)
+		err    error
+	}{
+		"whoever sees and writes it":     {func(_ *view.Item, _ *view.Reader) {}, nil},
+		"not who sees a part":            {func(i *view.Item, _ *view.Reader) { i.Segments = append(i.Segments, behind("x", "law")) }, view.ErrNotWhole},
+		"not who may not write":          {func(_ *view.Item, r *view.Reader) { r.Write = nil }, view.ErrReadOnly},
+		"who wrote it and sees a part":   {func(i *view.Item, r *view.Reader) { partly(i, r) }, nil},
+		"not who wrote and sees nothing": {func(i *view.Item, r *view.Reader) { partly(i, r); i.Segments = i.Segments[1:] }, view.ErrAbsent},
+		"not who wrote it elsewhere":     {func(i *view.Item, r *view.Reader) { partly(i, r); r.Write = nil }, view.ErrReadOnly},
+		"not what a run wrote":           {func(i *view.Item, r *view.Reader) { partly(i, r); i.Source.Run = "1" }, view.ErrNotWhole},
+		"not by a run":                   {func(i *view.Item, r *view.Reader) { partly(i, r); r.Run = "1" }, view.ErrNotWhole},
+		"not nobody's by nobody":         {func(i *view.Item, r *view.Reader) { partly(i, r); r.Principal, i.Source.Principal = "", "" }, view.ErrNotWhole},
+		"who answers for memory":         {func(i *view.Item, r *view.Reader) { partly(i, r); i.Source.Run, r.Write, r.Whole = "1", nil, true }, nil},
+		"not for what they do not see":   {func(i *view.Item, r *view.Reader) { i.Segments, r.Whole = []view.Segment{behind("x", "law")}, true }, view.ErrAbsent},
+	} {
+		one, r := item(open("x")), reader()
+		row.change(one, r)
+		require.ErrorIs(t, view.MayErase(one, r), row.err, name)
+	}
+}
+
+// partly makes an item one that the reader wrote and sees a part of.
+func partly(item *view.Item, r *view.Reader) {
+	item.Segments, item.Source.Principal = append(item.Segments, behind("x", "law")), r.Principal
+}
+
 func TestWhatMayBecomeOne(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(b, next *view.Item)
