@@ -248,3 +248,28 @@ func TestAFoldersRulesHoldForItsDocuments(t *testing.T) {
 	require.Contains(t, must(t, "memory", "list", "--ref", "hr/pay-bands.md", "--as", "ruth.abelson"), "[hr-salary]")
 	require.NotContains(t, must(t, "memory", "list", "--ref", "hr/pay-bands.md", "--as", sampleAsker), "Band C")
 }
+
+// A part of what somebody says has labels of its own.
+func TestAPartOfWhatIsSaidIsMarked(t *testing.T) {
+	atHome(t)
+	const text = "The raise is 3 % in April, and the site in Brno closes."
+	out := said(t, text, "remember", "-", "--space", "department:finance", "--mark", "the site in Brno closes=hr-salary,finance", "--as", "marta.lindqvist")
+	require.Contains(t, must(t, "memory", "show", idIn(t, out), "--as", "marta.lindqvist"), "Brno")
+	shown := must(t, "memory", "show", idIn(t, out), "--as", sampleAsker)
+	require.Contains(t, shown, "The raise is 3 % in April, and [redacted].")
+	for _, mark := range []string{"nowhere=finance", "no label", "e=finance"} {
+		root := Root()
+		root.SetIn(strings.NewReader(text))
+		root.SetArgs([]string{"remember", "-", "--mark", mark, "--as", "marta.lindqvist"})
+		root.SetOut(&bytes.Buffer{})
+		root.SetErr(&bytes.Buffer{})
+		require.ErrorContains(t, root.ExecuteContext(t.Context()), "--mark", mark)
+	}
+}
+
+func TestVoicesAreListedAndLent(t *testing.T) {
+	atHome(t)
+	require.Contains(t, must(t, "voice", "list", "--as", sampleAsker), "plain            nobody's own: Speak plainly")
+	_, err := gantry(t, "voice", "lend", "plain", "--as", sampleAsker)
+	require.ErrorContains(t, err, "NOT_FOUND")
+}

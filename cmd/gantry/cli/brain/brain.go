@@ -30,13 +30,13 @@ type House struct {
 	JSONFlag func(command *cobra.Command, asJSON *bool, what string)
 }
 
-// Commands returns remember, recall and memory, which also has those of the
-// operator.
+// Commands returns remember, recall, voice and memory, which also has those of
+// the operator.
 func Commands(h House, operator ...*cobra.Command) []*cobra.Command {
 	memory := &cobra.Command{Use: "memory", Short: "Look at what is remembered, and change it"}
 	memory.AddCommand(h.list(), h.show(), h.spaces(), h.export(), h.supersede(), h.consolidate(), h.promote(), h.declassify(), h.forget(), h.receipt())
 	memory.AddCommand(operator...)
-	return []*cobra.Command{h.remember(), h.recall(), memory}
+	return []*cobra.Command{h.remember(), h.recall(), h.voice(), memory}
 }
 
 // kinds are all that an item may have.

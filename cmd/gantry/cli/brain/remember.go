@@ -20,10 +20,14 @@ func (h House) remember() *cobra.Command {
 	var draft client.MemoryDraft
 	var expires moment
 	var trusted bool
+	var marks []string
 	command := h.Ask("remember FILE|DIR|-", "Remember documents, or what you say", cobra.ExactArgs(1), func(command *cobra.Command, c *client.Client, args []string) error {
 		complete(&draft, expires, trusted)
 		if args[0] == "-" {
-			return h.rememberText(command, c, draft)
+			return h.rememberText(command, c, draft, marks)
+		}
+		if len(marks) > 0 {
+			return errors.New("--mark is for a text from the standard input; documents have labels from their front matter and their folder")
 		}
 		return h.rememberFiles(command, c, args[0], draft)
 	})
@@ -34,16 +38,28 @@ func (h House) remember() *cobra.Command {
 		"With \"-\" it remembers one text from the standard input, for example:\n\n" +
 		"  echo \"Anna prefers meetings after ten.\" | gantry remember - --kind PREFERENCE --subject \"anna, meetings\""
 	draftFlags(command, &draft, &expires, &trusted, "")
+	command.Flags().StringArrayVar(&marks, "mark", nil, "WORDS=LABEL[,LABEL]: labels of a part of what you say; may be given again")
 	command.Flag("kind").Usage += " (default PASSAGE for documents, FACT for what you say)"
 	return command
 }
 
-func (h House) rememberText(command *cobra.Command, c *client.Client, draft client.MemoryDraft) error {
+func (h House) rememberText(command *cobra.Command, c *client.Client, draft client.MemoryDraft, marks []string) error {
 	text, err := textOf(command, "-")
 	if err != nil {
 		return err
 	}
 	draft.Text = text
+	for _, given := range marks {
+		at := strings.LastIndex(given, "=")
+		if at < 0 {
+			return fmt.Errorf("--mark %q: say WORDS=LABEL", given)
+		}
+		mark, err := client.MarkOf(text, given[:at], strings.Split(given[at+1:], ","))
+		if err != nil {
+			return fmt.Errorf("--mark: %w", err)
+		}
+		draft.Marks = append(draft.Marks, mark)
+	}
 	done, err := c.Remember(command.Context(), draft)
 	return h.sayRemembered(command, done, err)
 }
