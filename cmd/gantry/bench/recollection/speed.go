@@ -86,7 +86,7 @@ type Goal struct {
 
 // Bare is what the machine does without memory.
 type Bare struct {
-	DotsPerSecond   float64           `json:"dotsPerSecond"` // of 384 dimensions, out of memory, by one core
+	DotsPerSecond   float64           `json:"dotsPerSecond"`        // of 384 dimensions, out of memory, by one core
 	CopiedPerSecond float64           `json:"copiedBytesPerSecond"` // from memory to memory
 	FsyncsPerSecond float64           `json:"fsyncsPerSecond"`
 	CommitMs        machine.Quantiles `json:"commitMs"` // of one row
