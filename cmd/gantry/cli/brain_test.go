@@ -102,6 +102,11 @@ func TestMemoryIsPromotedDeclassifiedAndConsolidated(t *testing.T) {
 	second := idIn(t, said(t, "It rains in Ghent on Tuesday.", "remember", "-", "--trusted", "--as", "ruth.abelson"))
 	one := must(t, "memory", "consolidate", "It rains in Ghent early in the week.", first, second, "--as", "ruth.abelson")
 	require.Contains(t, must(t, "memory", "show", idIn(t, one), "--as", "ruth.abelson"), "made of      "+first)
+	shared := func(text string) string {
+		return idIn(t, said(t, text, "remember", "-", "--space", "organisation", "--subject", "lift", "--as", "ruth.abelson"))
+	}
+	one = must(t, "memory", "consolidate", "The lift broke and was mended.", shared("The lift is broken."), shared("The lift is mended."), "--as", "ruth.abelson")
+	require.Contains(t, one, "  organisation  FACT  about lift", "where the items were, about what they were")
 	for _, wrong := range []struct {
 		say  string
 		args []string
@@ -109,6 +114,7 @@ func TestMemoryIsPromotedDeclassifiedAndConsolidated(t *testing.T) {
 		{"required flag(s) \"reason\" not set", []string{"memory", "promote", first}},
 		{"name the items, or give one of", []string{"memory", "forget"}},
 		{"name the items, or give one of", []string{"memory", "forget", first, "--ref", "a"}},
+		{"given exactly as", []string{"memory", "forget", "--subject", "Lift", "--as", "ruth.abelson"}},
 		{"it must be a day", []string{"recall", "x", "--as-of", "yesterday"}},
 		{"must be at least 1", []string{"memory", "list", "--last", "0"}},
 		{"SPACE", []string{"memory", "supersede", first, "x", "--space", "person:" + sampleAsker, "--as", "ruth.abelson"}},
@@ -118,6 +124,10 @@ func TestMemoryIsPromotedDeclassifiedAndConsolidated(t *testing.T) {
 		_, err := gantry(t, wrong.args...)
 		require.ErrorContains(t, err, wrong.say, wrong.args)
 	}
+	require.Equal(t, "nothing that you may see fits\n", must(t, "memory", "list", "--subject", "Lift", "--as", "ruth.abelson"))
+	own := idIn(t, said(t, "Call +49 421 5550 1883.", "remember", "-", "--as", sampleAsker))
+	require.Contains(t, must(t, "memory", "show", own, "--as", sampleAsker), "withheld     at byte 5: personal")
+	require.Contains(t, must(t, "memory", "forget", own, "--as", sampleAsker), "verified", "one's own words, though a part is withheld")
 	spaces := must(t, "memory", "spaces", "--as", "ruth.abelson")
 	require.Contains(t, spaces, "read, write  person:ruth.abelson\n")
 	require.Contains(t, spaces, "read, write  organisation\n")

@@ -2,6 +2,7 @@ package brain
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -54,11 +55,39 @@ func (h House) consolidate() *cobra.Command {
 			return err
 		}
 		complete(&draft, expires, trusted)
+		if err := common(command, c, ids, &draft); err != nil {
+			return err
+		}
 		done, err := c.Consolidate(command.Context(), ids, draft)
 		return h.sayRemembered(command, done, err)
 	})
 	draftFlags(command, &draft, &expires, &trusted, "FACT")
+	command.Flag("space").Usage = "where (default where the items are, which must all be in one space under the same labels)"
+	command.Flag("subject").Usage = "what it is about (default what all of them are about, if it is one thing)"
 	return command
+}
+
+// common takes from the items what the command does not say: their space, and
+// their subject where they share one.
+func common(command *cobra.Command, c *client.Client, ids []string, draft *client.MemoryDraft) error {
+	flags := command.Flags()
+	for n, id := range ids {
+		item, err := c.MemoryItem(command.Context(), id)
+		if err != nil {
+			return err
+		}
+		if !flags.Changed("space") && n == 0 {
+			draft.Space = item.Space
+		}
+		switch {
+		case flags.Changed("subject"):
+		case n == 0:
+			draft.Subject = item.Subject
+		case draft.Subject != item.Subject:
+			draft.Subject = ""
+		}
+	}
+	return nil
 }
 
 func (h House) promote() *cobra.Command {
@@ -95,7 +124,7 @@ func needsReason(command *cobra.Command, reason *string) {
 func (h House) forget() *cobra.Command {
 	var asJSON bool
 	var what client.Forget
-	command := h.Ask("forget [ID...]", "Erase items with everything made of them, everywhere, and print the receipt", cobra.ArbitraryArgs, func(command *cobra.Command, c *client.Client, args []string) error {
+	command := h.Ask("forget ID...|--ref NAME|--subject TEXT|--space SPACE", "Erase items with everything made of them, everywhere, and print the receipt", cobra.ArbitraryArgs, func(command *cobra.Command, c *client.Client, args []string) error {
 		given := 0
 		for _, set := range []bool{len(args) > 0, what.Ref != "", what.Subject != "", what.Space != ""} {
 			if set {
@@ -110,12 +139,19 @@ func (h House) forget() *cobra.Command {
 			return err
 		}
 		receipt, err := c.Forget(command.Context(), what)
+		if len(args) == 0 && client.IsCode(err, "NOT_FOUND") {
+			err = fmt.Errorf("%w; subjects, sources and spaces must be given exactly as \"gantry memory list\" and \"gantry memory show\" have them", err)
+		}
 		return h.sayReceipt(command, receipt, asJSON, err)
 	})
+	command.Long = `Erases items with the versions that they replaced and everything made of them, and prints the receipt. It asks nothing more and
+cannot be undone: "gantry memory list" takes the same flags and shows what they mean. It needs the right to write where an item
+stands, and to see all of it or to have written it; curators of the organisation may erase whatever they see a part of. What you do
+not see, a flag does not reach.`
 	flags := command.Flags()
-	flags.StringVar(&what.Ref, "ref", "", "everything from this source, for example a document's name")
-	flags.StringVar(&what.Subject, "subject", "", "everything about this")
-	flags.StringVar(&what.Space, "space", "", "everything in this space")
+	flags.StringVar(&what.Ref, "ref", "", "everything that you see from exactly this source, for example a document's name as it was remembered")
+	flags.StringVar(&what.Subject, "subject", "", "everything that you see about exactly this")
+	flags.StringVar(&what.Space, "space", "", "everything that you see in this space")
 	h.JSONFlag(command, &asJSON, "one JSON object")
 	return command
 }

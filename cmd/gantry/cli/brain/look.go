@@ -1,6 +1,7 @@
 package brain
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,6 +57,9 @@ func (h House) list() *cobra.Command {
 		}
 		if asJSON {
 			return h.JSON(command, items)
+		}
+		if len(items) == 0 {
+			return h.Say(command.OutOrStdout(), "nothing that you may see fits")
 		}
 		for _, item := range items {
 			if err := h.sayItem(command.OutOrStdout(), item, item.RecordedAt.Format(time.RFC3339), ""); err != nil {
@@ -124,7 +128,7 @@ func itemLines(item client.MemoryItem) (lines [][2]string) {
 	add("recorded", item.RecordedAt.Format(time.RFC3339))
 	add("true from", item.ValidFrom.Format(time.RFC3339))
 	add("true to", moments(item.ValidTo))
-	add("erased at", moments(item.ExpiresAt))
+	add("expires", moments(item.ExpiresAt))
 	for _, id := range item.Supersedes {
 		add("supersedes", client.ShortID(id))
 	}
@@ -132,7 +136,7 @@ func itemLines(item client.MemoryItem) (lines [][2]string) {
 		add("made of", client.ShortID(id))
 	}
 	for _, part := range item.Withheld {
-		add("withheld", fmt.Sprintf("at byte %d %s", part.Offset, strings.Join(part.Labels, ", ")))
+		add("withheld", fmt.Sprintf("at byte %d: %s", part.Offset, cmp.Or(strings.Join(part.Labels, ", "), "you are not told why")))
 	}
 	add("etag", item.Etag)
 	return lines
