@@ -27,7 +27,7 @@ func (s *show) forget(ctx context.Context, fact client.MemoryItem) (client.Forge
 	}
 	var taken []string
 	for _, store := range receipt.Stores {
-		taken = append(taken, fmt.Sprintf("%d %s", store.Count, store.Name))
+		taken = append(taken, fmt.Sprintf("%d of %s", store.Count, store.Name))
 	}
 	verified := "not verified yet"
 	if receipt.VerifiedAt != nil {

@@ -19,6 +19,9 @@ const Question = "What is decided about next year's raise, and for whom?"
 // Askers are the five principals who ask, in this order.
 var Askers = [5]string{"ruth.abelson", "tomas.rehak", "liam.byrne", "jonas.petersen", "pieter.vanacker"}
 
+// roles say who the five are in the sample organisation, in the same order.
+var roles = [5]string{"head of HR", "controller", "sales", "accountant", "buyer"}
+
 // House is a running installation with the sample organisation.
 type House struct {
 	As     func(principal string) (*client.Client, error) // speaks to it as somebody

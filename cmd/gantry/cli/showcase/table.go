@@ -14,7 +14,7 @@ const (
 
 // tell prints the five answers side by side, and why parts were withheld.
 func (s *show) tell(result Result) error {
-	if err := s.say("\n%q\n\n%s", result.Question, row(Askers[:])); err != nil {
+	if err := s.say("\n%q\n\n%s\n%s\n\n–: not among the best %d of what they may see; [redacted]: a part that they may not see", result.Question, row(Askers[:]), row(roles[:]), shown); err != nil {
 		return err
 	}
 	for _, item := range items(result.Answers) {
