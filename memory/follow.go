@@ -141,13 +141,15 @@ func (s *spaces) unmoved(ctx context.Context, tx *store.Tx) error {
 const words = "words"
 
 // begin reads the vector spaces for the first time. They are made where there are
-// none yet.
+// none yet, and made anew for other embedders while nothing was ever remembered:
+// whoever was here before, as who put the first configuration in force, decided
+// nothing by it.
 func (f *following) begin(ctx context.Context) error {
 	states, err := f.store.Spaces(ctx)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(states, func(s store.SpaceState) bool { return s.State == store.Active }) {
+	if !f.suits(states) {
 		if err := f.activate(ctx); err != nil {
 			return err
 		}
@@ -164,18 +166,65 @@ func (f *following) begin(ctx context.Context) error {
 	return nil
 }
 
-// activate makes the first vector spaces. Of several processes that do so at once
-// the first decides.
-func (f *following) activate(ctx context.Context) error {
-	return f.store.Write(ctx, 0, func(ctx context.Context, tx *store.Tx) error {
-		for _, space := range f.wanted() {
-			space.ID = spaceID(space.Model, 1)
-			if err := tx.KeepVectorSpace(ctx, space, store.Active); err != nil {
-				return err
+// suits reports whether vector spaces are those of the embedders; an operator's
+// process takes any.
+func (f *following) suits(states []store.SpaceState) bool {
+	wanted := f.wanted()
+	active, met := 0, 0
+	for _, state := range states {
+		asked := slices.ContainsFunc(wanted, func(w index.VectorSpace) bool { return is(state.VectorSpace, w) })
+		if state.State == store.Active {
+			active++
+			if !asked && !f.tending {
+				return false
 			}
 		}
-		return nil
+		if asked {
+			met++
+		}
+	}
+	return active > 0 && (f.tending || met >= len(wanted))
+}
+
+// activate makes the vector spaces of the embedders the active ones, unless there
+// are others and something was remembered. Of several processes that do so at
+// once the first decides.
+func (f *following) activate(ctx context.Context) error {
+	return f.store.Write(ctx, 0, func(ctx context.Context, tx *store.Tx) error {
+		states, err := tx.Spaces(ctx, true) // nobody remembers anything meanwhile
+		if err != nil {
+			return err
+		}
+		organisations, err := f.store.Organisations(ctx)
+		if err != nil || len(organisations) > 0 && slices.ContainsFunc(states, func(s store.SpaceState) bool { return s.State == store.Active }) {
+			return err
+		}
+		all, err := tx.AllSpaces(ctx)
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for _, want := range f.wanted() {
+			if want.ID = going(all, want, false); want.ID == "" {
+				want.ID = unused(all, want.Model)
+			}
+			if err := tx.KeepVectorSpace(ctx, want, store.Active); err != nil {
+				return err
+			}
+			ids, all = append(ids, want.ID), append(all, store.SpaceState{VectorSpace: want})
+		}
+		return tx.Switch(ctx, ids)
 	})
+}
+
+// unused names a vector space of a model that there never was.
+func unused(all []store.SpaceState, model string) string {
+	for n := 1; ; n++ {
+		id := spaceID(model, n)
+		if !slices.ContainsFunc(all, func(s store.SpaceState) bool { return s.ID == id }) {
+			return id
+		}
+	}
 }
 
 // wanted are the vector spaces of the embedders, without their ids.
@@ -343,7 +392,7 @@ func mixed(states []store.SpaceState, wanted []index.VectorSpace) error {
 			active = append(active, state.VectorSpace)
 		}
 	}
-	return fmt.Errorf("%w: it has %s, and is to be asked with %s; embed it again before", ErrVectorSpace, name(active), name(wanted))
+	return fmt.Errorf("%w: it has %s, and is to be asked with %s; use the settings of before, or embed it again by these: gantry memory reembed", ErrVectorSpace, name(active), name(wanted))
 }
 
 var notInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)

@@ -68,6 +68,7 @@ func TestPostgres(t *testing.T) {
 	suite(t, postgres)
 	t.Run("like the oracle", func(t *testing.T) { likeTheOracle(t, postgres, 8) })
 	t.Run("worlds", func(t *testing.T) { memorytest.Check(t, worlds(t, postgres, nil), 12) })
+	t.Run("models", func(t *testing.T) { settling(t, postgres) })
 	t.Run("a failing statement", func(t *testing.T) { halfDone(t, postgres) })
 }
 
