@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -143,7 +144,7 @@ func recallFor(ctx context.Context, brain Memory, invocation Invocation) (Result
 		question.Limit = mostHits / 2
 	}
 	for _, name := range arguments.Spaces {
-		question.Spaces = append(question.Spaces, spaceOf(name, invocation.Reader.Read))
+		question.Spaces = append(question.Spaces, invocation.spaceOf(name, invocation.Reader.Read))
 	}
 	found, err := brain.Recall(ctx, invocation.Reader, question)
 	if err != nil {
@@ -183,19 +184,31 @@ func Citation(r view.Rendering) string {
 	return place
 }
 
-// spaceOf resolves a name that stands for one of the run's own spaces. What it
-// does not know it leaves, for memory to find nothing there.
-func spaceOf(name string, spaces []view.Space) view.Space {
-	kind := name
-	if name == "subject" {
-		kind = view.SpacePerson
+// spaceOf resolves a name that stands for one of the run's own spaces among
+// those where it may go. What it does not know, or what could be one of several,
+// it leaves, for memory to find nothing there.
+func (i Invocation) spaceOf(name string, spaces []view.Space) view.Space {
+	own := map[string]view.Space{
+		"subject":    view.SpaceOf(view.SpacePerson, i.Subject.ID),
+		"department": view.SpaceOf(view.SpaceDepartment, i.Subject.Department),
+		"agent":      view.Space(i.Reader.Principal), // it acts as the agent
+	}[name]
+	if own != "" && slices.Contains(spaces, own) {
+		return own
 	}
+	if name == "subject" || strings.Contains(name, ":") {
+		return cmp.Or(own, view.Space(name))
+	}
+	var fitting []view.Space
 	for _, space := range spaces {
-		if strings.HasPrefix(string(space), kind+":") && !strings.Contains(name, ":") {
-			return space
+		if strings.HasPrefix(string(space), name+":") {
+			fitting = append(fitting, space)
 		}
 	}
-	return view.Space(name)
+	if len(fitting) != 1 {
+		return view.Space(name)
+	}
+	return fitting[0]
 }
 
 func rememberFor(ctx context.Context, brain Memory, invocation Invocation) (Result, error) {
@@ -211,12 +224,12 @@ func rememberFor(ctx context.Context, brain Memory, invocation Invocation) (Resu
 	}
 	reader := invocation.Reader
 	own := view.SpaceOf(view.SpacePerson, invocation.Subject.ID)
-	space := spaceOf(arguments.Space, reader.Write)
+	space := invocation.spaceOf(arguments.Space, reader.Write)
 	switch {
 	case arguments.Kind == view.Preference && arguments.Space == "":
 		space = own
 	case arguments.Kind == view.Trait && arguments.Space == "":
-		space = spaceOf("agent", reader.Write)
+		space = invocation.spaceOf("agent", reader.Write)
 	case arguments.Kind == view.Preference && space != own:
 		return failed("SPACE", "a preference goes to the space of the person for whom you act; leave \"space\" out", Result{}), nil
 	case arguments.Space == "":
