@@ -13,6 +13,9 @@ export type { InboxEntryFragment as InboxEntry, RunStateFragment as Run, Refusal
 /** One fact of a run. */
 export type RunEvent = RunEventsSubscription['runEvents']
 
+/** What happened to something that is remembered, as you see it. `GONE` has no item. */
+export type MemoryChange = documents.MemoryChangedSubscription['memoryChanged'][number]
+
 /** A call that waits for a decision, as it was shown. */
 export type Approval = NonNullable<InboxEntryFragment['approval']>
 
@@ -149,6 +152,20 @@ export class Gantry {
     return follow(
       (_, signal) => this.#subscribe(documents.InboxChangedDocument, {}, signal),
       (data) => data.inboxChanged,
+      () => undefined,
+      this.#patient(options),
+    )
+  }
+
+  /**
+   * What changes of what you see in memory. It comes with an empty list at once
+   * and again whenever the connection is new: what changed in between is not
+   * told, so ask again what you show.
+   */
+  memoryChanges(spaces?: string[], options: Omit<Follow, 'after'> = {}): AsyncGenerator<MemoryChange[]> {
+    return follow(
+      (_, signal) => this.#subscribe(documents.MemoryChangedDocument, { spaces: spaces ?? null }, signal),
+      (data) => data.memoryChanged,
       () => undefined,
       this.#patient(options),
     )
