@@ -196,6 +196,24 @@ func TestDocumentsAreRememberedAsTheyAre(t *testing.T) {
 	require.Contains(t, out, "(NOT_CLEARED)")
 	_, err = gantry(t, "remember", "handbook", "--space", "person:"+sampleDecider, "--as", sampleAsker)
 	require.ErrorContains(t, err, "(SPACE)", "what no file could mend ends it")
+	require.ErrorContains(t, err, "handbook/more/leave.txt: ", "and says at which it did")
+}
+
+// A file that asks for what its reader may not have, or is too large, holds up no
+// other, and says what it is.
+func TestOneFileHoldsUpNoOther(t *testing.T) {
+	atHome(t)
+	t.Chdir(t.TempDir())
+	write(t, ".", "notes/a.md", "---\nspace: person:"+sampleDecider+"\n---\nNot mine to write.\n")
+	write(t, ".", "notes/b.md", "---\nkind: TRAIT\n---\nI am brief.\n")
+	write(t, ".", "notes/c.txt", strings.Repeat("There is much to say. ", 40_000))
+	write(t, ".", "notes/d\n9/9 e.txt", "The last one is read.\n")
+	out, err := gantry(t, "remember", "notes", "--as", sampleAsker)
+	require.ErrorContains(t, err, "3 of 4 files were skipped")
+	require.Regexp(t, `(?m)^1/4 notes/a.md: skipped: .*\(SPACE\)$`, out)
+	require.Regexp(t, `(?m)^2/4 notes/b.md: skipped: .*\(SPACE\)$`, out)
+	require.Regexp(t, `(?m)^3/4 notes/c.txt: skipped: the file has more than 750 KiB; split it$`, out)
+	require.Regexp(t, `(?m)^4/4 notes/d 9/9 e.txt: 1 new`, out, "a name stays in its line")
 }
 
 func TestTheOperatorSweepsMemory(t *testing.T) {

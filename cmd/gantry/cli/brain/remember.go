@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -93,10 +94,10 @@ func (h House) rememberFiles(command *cobra.Command, c *client.Client, given str
 	}
 	sum := tally{files: len(files)}
 	for i, file := range files {
-		before := fmt.Sprintf("%d/%d %s: ", i+1, len(files), file.name)
+		before := fmt.Sprintf("%d/%d %s: ", i+1, len(files), oneLine(file.name))
 		done, err := rememberFile(command.Context(), c, file, draft)
-		if fatal(err) {
-			return err
+		if fatal(err, draft) {
+			return fmt.Errorf("%s: %w", oneLine(file.name), err)
 		}
 		if err != nil {
 			sum.skipped++
@@ -133,9 +134,9 @@ func told(done client.MemoryDocument) string {
 	return words
 }
 
-// maxFile bounds a file that is read, in bytes. The server takes less in one
-// request and says how much.
-const maxFile = 32 << 20
+// maxFile bounds a file, in bytes: what fits into one request, in which three
+// bytes take four, beside a name and a draft of the largest size.
+const maxFile = 750 << 10
 
 func rememberFile(ctx context.Context, c *client.Client, file found, draft client.MemoryDraft) (client.MemoryDocument, error) {
 	if file.fault != nil {
@@ -153,22 +154,25 @@ func rememberFile(ctx context.Context, c *client.Client, file found, draft clien
 	case len(content) == 0:
 		return client.MemoryDocument{}, errors.New("the file is empty")
 	case len(content) > maxFile:
-		return client.MemoryDocument{}, fmt.Errorf("the file has more than %d bytes; split it", maxFile)
+		return client.MemoryDocument{}, fmt.Errorf("the file has more than %d KiB; split it", maxFile>>10)
 	}
 	return c.RememberDocument(ctx, client.Document{Name: file.name, Content: content, Draft: draft})
 }
 
-// fatal reports whether an error would come again with every other file.
-func fatal(err error) bool {
+// fatal reports whether an error would come again with every other file: a space
+// or a label may be the file's own, where the command names none.
+func fatal(err error, draft client.MemoryDraft) bool {
 	if errors.Is(err, context.Canceled) {
 		return true
 	}
-	for _, code := range []string{client.CodeUnreachable, client.CodeUnexpected, "UNAUTHENTICATED", "MEMORY_UNAVAILABLE", "STORE_UNAVAILABLE", "INTERNAL", "SPACE", "UNKNOWN_LABEL", "QUOTA"} {
-		if client.IsCode(err, code) {
-			return true
-		}
+	codes := []string{client.CodeUnreachable, client.CodeUnexpected, "UNAUTHENTICATED", "MEMORY_UNAVAILABLE", "STORE_UNAVAILABLE", "INTERNAL", "QUOTA"}
+	if draft.Space != "" {
+		codes = append(codes, "SPACE")
 	}
-	return false
+	if len(draft.Labels) > 0 {
+		codes = append(codes, "UNKNOWN_LABEL")
+	}
+	return slices.ContainsFunc(codes, func(code string) bool { return client.IsCode(err, code) })
 }
 
 // filesOf lists a file, or the files of a folder in order, without hidden ones
