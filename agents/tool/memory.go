@@ -196,7 +196,7 @@ func (i Invocation) spaceOf(name string, spaces []view.Space) view.Space {
 	if own != "" && slices.Contains(spaces, own) {
 		return own
 	}
-	if name == "subject" || strings.Contains(name, ":") {
+	if name == "subject" || name == "agent" || strings.Contains(name, ":") {
 		return cmp.Or(own, view.Space(name))
 	}
 	var fitting []view.Space

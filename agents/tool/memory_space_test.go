@@ -22,6 +22,7 @@ func TestShortNamesAreTheRunsOwnSpaces(t *testing.T) {
 		want       view.Space
 	}{
 		"the agent":              {"sales", several, "agent", "agent:clerk"},
+		"not another agent":      {"sales", []view.Space{"agent:archive"}, "agent", "agent:clerk"},
 		"the subject":            {"sales", several, "subject", "person:ada"},
 		"not another person":     {"sales", []view.Space{"person:aaron"}, "subject", "person:ada"},
 		"the department":         {"sales", several, "department", "department:sales"},
