@@ -90,8 +90,10 @@ func TestSettingsSayWithWhatMemoryWorks(t *testing.T) {
 	require.NotContains(t, err.Error(), "canary")
 	_, err = gantry(t, "migrate", "--folder", folder, "--embeddings", "https://embeddings.example.org/v1")
 	require.ErrorContains(t, err, "needs the name of a model")
-	_, err = gantry(t, "migrate", "--folder", folder, "--embedder", "m")
-	require.ErrorContains(t, err, "say with embeddings where it is")
+	for _, alone := range [][2]string{{"--embedder", "m"}, {"--dimensions", "8"}} {
+		_, err = gantry(t, "migrate", "--folder", folder, alone[0], alone[1])
+		require.ErrorContains(t, err, "say with embeddings where it is")
+	}
 	must(t, "migrate", "--folder", folder)
 }
 

@@ -96,8 +96,8 @@ func (c Config) Validate() error {
 	}
 	if c.Memory.Embeddings.BaseURL != "" {
 		faults = append(faults, c.Memory.Embeddings.Validate())
-	} else if c.Memory.Embeddings.Model != "" {
-		faults = append(faults, errors.New("embedder: say with embeddings where it is"))
+	} else if c.Memory.Embeddings.Model != "" || c.Memory.Embeddings.Dim != 0 {
+		faults = append(faults, errors.New("embedder, dimensions: say with embeddings where it is"))
 	}
 	return errors.Join(faults...)
 }
