@@ -2331,7 +2331,7 @@ input ConsolidateInput {
 
 "An item that was remembered or changed."
 type MemoryPayload {
-  "The item as the viewer sees it, without its text where the viewer may not read it; null when it was not accepted, or was forgotten since."
+  "The item as the viewer sees it, without its text where the viewer may not read it; null when it was not accepted. A repeat whose item was forgotten since is answered with NOT_FOUND."
   item: MemoryItem
   "Whether the same was there already, where the viewer sees it."
   known: Boolean!

@@ -811,7 +811,7 @@ type MemoryMark struct {
 
 // An item that was remembered or changed.
 type MemoryPayload struct {
-	// The item as the viewer sees it, without its text where the viewer may not read it; null when it was not accepted, or was forgotten since.
+	// The item as the viewer sees it, without its text where the viewer may not read it; null when it was not accepted. A repeat whose item was forgotten since is answered with NOT_FOUND.
 	Item *MemoryItem `json:"item,omitempty"`
 	// Whether the same was there already, where the viewer sees it.
 	Known bool `json:"known"`
