@@ -125,7 +125,7 @@ func (a access) token(folder *os.Root, url string) (string, error) {
 	}
 	tokens, err := folder.OpenRoot(tokenFolder)
 	if err != nil {
-		return "", fmt.Errorf("there are no tokens in %s: restart \"%s dev\", which writes them", folder.Name(), program())
+		return "", fmt.Errorf("there are no tokens in %[1]s: restart \"%[2]s dev\", which writes them, or set GANTRY_TOKEN to one of \"%[2]s token\"", folder.Name(), program())
 	}
 	defer func() { _ = tokens.Close() }() // only read
 	if token := line(tokens, who); token != "" {
