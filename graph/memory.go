@@ -267,10 +267,14 @@ func (r mutations) Supersede(ctx context.Context, in generated.SupersedeInput) (
 
 // Consolidate keeps one text in place of several.
 func (r mutations) Consolidate(ctx context.Context, in generated.ConsolidateInput) (*generated.MemoryPayload, error) {
+	few := &inputError{"INVALID", "sources", "Name at least two items."}
 	if len(in.Sources) < 2 {
-		return remembers{}.payload(memory.Remembered{}, &inputError{"INVALID", "sources", "Name at least two items."}, in.ClientMutationID)
+		return remembers{}.payload(memory.Remembered{}, few, in.ClientMutationID)
 	}
 	m, draft, items, err := r.drafted(ctx, in.CommandID, in.Sources, in.Draft)
+	if err == nil && len(slices.Compact(slices.Sorted(slices.Values(items)))) < 2 {
+		err = few // one item may be named twice
+	}
 	var done memory.Remembered
 	if err == nil {
 		done, err = m.brain.Consolidate(ctx, m.reader, items, draft)

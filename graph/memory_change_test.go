@@ -109,6 +109,7 @@ func TestWhatMemoryRefusesHasACode(t *testing.T) {
 		"no owner":               {"carl", "declassify", map[string]any{"id": labelled, "labels": []any{"legal"}, "reason": "r"}, "NOT_ENTITLED", ""},
 		"no label":               {"carl", "declassify", map[string]any{"id": labelled, "labels": []any{}, "reason": "r"}, "INVALID", "labels"},
 		"one source":             {"bob", "consolidate", map[string]any{"sources": []any{item}, "draft": plain}, "INVALID", "sources"},
+		"one source twice":       {"bob", "consolidate", map[string]any{"sources": []any{item, item}, "draft": plain}, "INVALID", "sources"},
 		"two groups":             {"dora", "consolidate", map[string]any{"sources": []any{item, labelled}, "draft": plain}, "GROUP_DIFFERS", ""},
 		"forgotten in part":      {"bob", "forget", map[string]any{"items": []any{part}}, "NOT_WHOLE", ""},
 		"forgotten by a guest":   {"guest", "forget", map[string]any{"items": []any{item}}, "NOT_ENTITLED", ""},
