@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,10 +25,26 @@ type upkeep struct {
 	drafts []memory.Draft // of the passages in order, all of one space, ref and subject
 }
 
-// keep does so. What is new or changed is remembered before anything is
-// forgotten, so that one that breaks off can be begun again. Errors:
-// *memory.Refusal and those of memory.Brain.
+// mostRounds is how often a document is looked at anew that others change.
+const mostRounds = 4
+
+// keep does so. Where somebody else changed what was found of the document just
+// then, as who remembers it at the same time, it is looked at anew; what was done
+// is known then. Errors: *memory.Refusal and those of memory.Brain.
 func (u upkeep) keep(ctx context.Context) (graph.DocumentOutcome, error) {
+	for round := 1; ; round++ {
+		out, err := u.once(ctx)
+		var refusal *memory.Refusal
+		if !errors.As(err, &refusal) || refusal.Code != "NOT_FOUND" || round == mostRounds {
+			return out, err
+		}
+		u.key += " again" // by what is held then it is another command
+	}
+}
+
+// once does so by what is held now. What is new or changed is remembered before
+// anything is forgotten, so that one that breaks off can be begun again.
+func (u upkeep) once(ctx context.Context) (graph.DocumentOutcome, error) {
 	out := graph.DocumentOutcome{Space: u.space, Passages: len(u.drafts)}
 	held, err := u.held(ctx)
 	if err != nil {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -144,6 +145,45 @@ func TestADocumentThatBrokeOffGoesOn(t *testing.T) {
 	s.counts(passages[:2]...)
 	require.Equal(t, [5]int{2, 2, 0, 0, 0}, s.counts(passages...))
 	require.Equal(t, passages, s.texts())
+}
+
+// elsewhere is a brain in which somebody else does something right after a list
+// was read.
+type elsewhere struct {
+	memory.Brain
+	do []func()
+}
+
+func (e *elsewhere) List(ctx context.Context, reader view.Reader, filter memory.Filter, after string, limit int) (memory.Page, error) {
+	page, err := e.Brain.List(ctx, reader, filter, after, limit)
+	if len(e.do) > 0 {
+		do := e.do[0]
+		e.do = e.do[1:]
+		do()
+	}
+	return page, err
+}
+
+func TestADocumentThatIsRememberedTwiceAtOnceIsOne(t *testing.T) {
+	s := newShelf(t)
+	s.counts("one", "two", "three")
+	at := func(passages ...string) func() {
+		return func() { s.counts(passages...) }
+	}
+	u := upkeep{brain: &elsewhere{Brain: s.brain, do: []func(){at("one", "zwei"), at("eins", "zwei")}}, reader: s.reader, space: view.Organisation, ref: "a.md", key: "twice"}
+	for i, text := range []string{"uno", "zwei"} {
+		u.drafts = append(u.drafts, memory.Draft{Space: view.Organisation, Kind: view.Passage, Subject: "a.md", Heading: "A", Text: text,
+			Integrity: policy.Untrusted, Source: view.Source{Kind: view.FromDocument, Ref: "a.md", Position: i + 1, Length: len(text)}})
+	}
+	out, err := u.keep(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, out.Passages)
+	require.Equal(t, [5]int{0, 2, 0, 0, 0}, s.counts("uno", "zwei"), "it is what was remembered last, once")
+
+	u.brain, u.key = &elsewhere{Brain: s.brain, do: []func(){at("1"), at("2"), at("3"), at("4"), at("5")}}, "never"
+	u.drafts[0].Text, u.drafts[1].Text = "un", "deux"
+	_, err = u.keep(t.Context())
+	require.ErrorContains(t, err, "NOT_FOUND", "it ends at last")
 }
 
 func TestPartsFitOnlyInOrder(t *testing.T) {
