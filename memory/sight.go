@@ -73,10 +73,12 @@ func (s *Service) render(ctx context.Context, a *asking, ids []string) (map[stri
 }
 
 func (g sight) related(item *view.Item) view.Related {
-	related := view.Related{Seen: map[string]bool{}, Successors: g.moment.Known(g.successors(item.ID))}
+	related := view.Related{Successors: g.moment.Known(g.successors(item.ID))}
 	for _, ids := range [][]string{item.Supersedes, item.DerivedFrom} {
 		for _, id := range ids {
-			related.Seen[id] = g.sees(g.outlines[id])
+			if source := g.outlines[id]; g.sees(source) {
+				related.Note(item, id, source.Space)
+			}
 		}
 	}
 	return related

@@ -3,6 +3,7 @@
 package remembered
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,7 +38,7 @@ func Parts(space view.Space, item string) []string {
 // Show shows an item.
 func (n Names) Show(r view.Rendering) *generated.MemoryItem {
 	related := func(ids []string) []string {
-		return each(ids, func(id string) string { return n.Item(Parts(r.Space, id)...) })
+		return each(ids, func(id string) string { return n.Item(Parts(cmp.Or(r.Elsewhere[id], r.Space), id)...) })
 	}
 	return &generated.MemoryItem{ID: n.Item(Parts(r.Space, r.ID)...), Etag: r.Etag, Space: string(r.Space), Kind: generated.MemoryKind(r.Kind),
 		Subject: maybe(r.Subject), Heading: maybe(r.Heading), Text: r.Text, Display: n.display(r), Labels: Labels(r.Marking.Labels),

@@ -154,10 +154,11 @@ func (b *Brain) successors(reader *view.Reader) func(id string) []view.Successor
 
 // render gives the reader what it gets of an item that it sees.
 func (b *Brain) render(reader *view.Reader, item *view.Item, moment view.Moment) view.Rendering {
-	related := view.Related{Seen: map[string]bool{}, Successors: moment.Known(b.successors(reader)(item.ID))}
+	related := view.Related{Successors: moment.Known(b.successors(reader)(item.ID))}
 	for _, id := range slices.Concat(item.Supersedes, item.DerivedFrom) {
-		kept, there := b.items[id]
-		related.Seen[id] = there && reader.Sees(kept.item)
+		if kept, there := b.items[id]; there && reader.Sees(kept.item) {
+			related.Note(item, id, kept.item.Space)
+		}
 	}
 	rendering, _ := view.Render(item, reader, b.config.Key(item.Organisation, "etag"), related)
 	return b.spoil(rendering, item, reader)

@@ -9,8 +9,25 @@ import (
 
 // Related is what a reader sees around an item.
 type Related struct {
-	Seen       map[string]bool // of the ids in Supersedes and DerivedFrom, those that the reader sees
-	Successors []Successor     // items that supersede it directly and that the reader sees
+	Seen       map[string]bool  // of the ids in Supersedes and DerivedFrom, those that the reader sees
+	Elsewhere  map[string]Space // spaces of those in Seen that stand in another than the item
+	Successors []Successor      // items that supersede it directly and that the reader sees
+}
+
+// Note adds an item that it supersedes or is derived from and that the reader
+// sees, in the space where that stands.
+func (r *Related) Note(item *Item, id string, space Space) {
+	if r.Seen == nil {
+		r.Seen = map[string]bool{}
+	}
+	r.Seen[id] = true
+	if space == item.Space {
+		return
+	}
+	if r.Elsewhere == nil {
+		r.Elsewhere = map[string]Space{}
+	}
+	r.Elsewhere[id] = space
 }
 
 // Render returns what the reader gets of an item, and false where it gets
@@ -29,6 +46,7 @@ func Render(item *Item, reader *Reader, key []byte, related Related) (Rendering,
 	})
 	rendering.Supersedes = only(item.Supersedes, related.Seen)
 	rendering.DerivedFrom = only(item.DerivedFrom, related.Seen)
+	rendering.Elsewhere = related.Elsewhere
 	rendering.ValidToMs = closed(item, related.Successors)
 	if reader.Run != "" || reader.Principal != item.Source.Principal {
 		// Bytes count what is hidden, too: here, and in all that stands before.

@@ -46,6 +46,9 @@ type Rendering struct {
 	Archived    bool           `json:"archived,omitempty"`
 	Supersedes  []string       `json:"supersedes,omitempty"`  // those that the reader sees
 	DerivedFrom []string       `json:"derivedFrom,omitempty"` // those that the reader sees
+	// Elsewhere are the spaces of those in Supersedes and DerivedFrom that stand in
+	// another space than the item, by id.
+	Elsewhere map[string]Space `json:"elsewhere,omitempty"`
 }
 
 // Withheld is one mark in a Rendering.
