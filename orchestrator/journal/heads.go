@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"os"
 	"maps"
 	"slices"
 
@@ -135,7 +136,13 @@ func (s *Store) KeepHeads(ctx context.Context, heads []SignedHead, reached map[s
 func LockFile(path string) (io.Closer, error) {
 	file, err := lockFile(path)
 	if err != nil {
-		return nil, err // not a *os.File that is nil
+		return nil, err
 	}
-	return file, nil
+	return fileLock{file}, nil
 }
+
+// fileLock is a file that is locked until it is closed.
+type fileLock struct{ file *os.File }
+
+// Close gives the lock back.
+func (l fileLock) Close() error { return unlockFile(l.file) }

@@ -22,3 +22,10 @@ func lockFile(path string) (*os.File, error) {
 	}
 	return file, nil
 }
+
+// unlockFile gives the lock back. Closing alone would leave it with a process
+// that another part of this one is about to start: until it runs its program
+// such a process has every open file.
+func unlockFile(file *os.File) error {
+	return errors.Join(syscall.Flock(int(file.Fd()), syscall.LOCK_UN), file.Close())
+}

@@ -22,3 +22,6 @@ func lockFile(path string) (*os.File, error) {
 	}
 	return file, nil
 }
+
+// unlockFile gives the lock back.
+func unlockFile(file *os.File) error { return file.Close() }

@@ -339,7 +339,7 @@ func (s *Store) closeDatabases() error {
 		faults = append(faults, s.write.Close())
 	}
 	if s.lock != nil {
-		faults = append(faults, s.lock.Close())
+		faults = append(faults, unlockFile(s.lock))
 	}
 	return errors.Join(faults...)
 }

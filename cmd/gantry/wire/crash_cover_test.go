@@ -49,7 +49,8 @@ func covers(t *testing.T, commits []string) {
 		require.NotEqual(t, elsewhere, kinds[kind], "%s: has its crashes, or says why not", kind)
 	}
 	delete(methods, "Open") // a function, not a method
-	require.Equal(t, writingMethods(t), slices.Sorted(maps.Keys(methods)), "the store's methods that write, and those that a process was killed at")
+	writing := slices.DeleteFunc(writingMethods(t), func(name string) bool { return name == "Databases" }) // writes nothing; what memory writes has its crashes there
+	require.Equal(t, writing, slices.Sorted(maps.Keys(methods)), "the store's methods that write, and those that a process was killed at")
 }
 
 // writingMethods are the exported methods of the journal's store that write, as

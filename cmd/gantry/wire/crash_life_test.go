@@ -110,6 +110,10 @@ func (l *life) talk(ctx context.Context) (id string, err error) {
 			return err
 		},
 		func() error { return store.EraseSubject(ctx, "nobody") },
+		func() error {
+			_, _, err := store.EraseItems(ctx, []string{"nothing"})
+			return err
+		},
 		func() error { return store.KeepHeads(ctx, nil, map[string]uint64{store.Writer(): 0}) },
 	} {
 		if err := again(step); err != nil {
