@@ -259,3 +259,15 @@ func TestPausesGrowUpToALimit(t *testing.T) {
 	_, err := c.Cancel(ctx, "r1", "")
 	require.Error(t, err, "a pause ends with the context")
 }
+
+func TestATextThatIsNotUTF8IsNotSentAsAnother(t *testing.T) {
+	c := &client.Client{}
+	for _, draft := range []client.MemoryDraft{{Text: "caf\xe9"}, {Text: "coffee", Subject: "caf\xe9"}} {
+		_, err := c.Remember(t.Context(), draft)
+		require.ErrorContains(t, err, "not UTF-8")
+		_, err = c.Supersede(t.Context(), "id", draft)
+		require.ErrorContains(t, err, "not UTF-8")
+		_, err = c.Consolidate(t.Context(), nil, draft)
+		require.ErrorContains(t, err, "not UTF-8")
+	}
+}

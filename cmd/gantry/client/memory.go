@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -124,6 +125,17 @@ func MarkOf(text, quote string, labels []string) (Mark, error) {
 		return Mark{}, fmt.Errorf("%q does not stand in the text exactly once", quote)
 	}
 	return Mark{Start: start, End: start + len(quote), Labels: labels, Quote: quote}, nil
+}
+
+// legible refuses a text that would reach the server as another one: JSON takes
+// what is not UTF-8 for a character that stands for anything.
+func (d MemoryDraft) legible() error {
+	for _, text := range []string{d.Text, d.Subject} {
+		if !utf8.ValidString(text) {
+			return errors.New("the text is not UTF-8; convert it before")
+		}
+	}
+	return nil
 }
 
 // Remembered is what became of a draft.
@@ -299,16 +311,25 @@ func (c *Client) ForgetReceipt(ctx context.Context, id string) (ForgetReceipt, e
 
 // Remember remembers something. Errors: *Error.
 func (c *Client) Remember(ctx context.Context, draft MemoryDraft) (Remembered, error) {
+	if err := draft.legible(); err != nil {
+		return Remembered{}, err
+	}
 	return change[Remembered](ctx, c, rememberDocument, map[string]any{"draft": draft})
 }
 
 // Supersede remembers what takes an item's place. Errors: *Error.
 func (c *Client) Supersede(ctx context.Context, id string, draft MemoryDraft) (Remembered, error) {
+	if err := draft.legible(); err != nil {
+		return Remembered{}, err
+	}
 	return change[Remembered](ctx, c, supersedeDocument, map[string]any{"id": id, "draft": draft})
 }
 
 // Consolidate keeps one text in place of several. Errors: *Error.
 func (c *Client) Consolidate(ctx context.Context, sources []string, draft MemoryDraft) (Remembered, error) {
+	if err := draft.legible(); err != nil {
+		return Remembered{}, err
+	}
 	return change[Remembered](ctx, c, consolidateDocument, map[string]any{"sources": sources, "draft": draft})
 }
 
