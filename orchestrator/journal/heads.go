@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"os"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/uptrace/bun"
