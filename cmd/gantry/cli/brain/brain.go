@@ -155,7 +155,6 @@ func (h House) recall() *cobra.Command {
 	flags.IntVar(&q.Most, "first", 10, "how many, 100 at most")
 	flags.Var(&asOf, "as-of", "what was true then, a day or a moment")
 	flags.Var(&knownAt, "known-at", "only what had been learnt by then")
-	flags.BoolVar(&q.Archived, "archived", false, "also what is archived")
 	h.JSONFlag(command, &asJSON, "one JSON object")
 	return command
 }

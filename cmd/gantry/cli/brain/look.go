@@ -24,7 +24,6 @@ func filterFlags(command *cobra.Command) func() client.MemoryFilter {
 	flags.StringVar(&subject, "subject", "", "only about exactly this")
 	flags.StringVar(&ref, "ref", "", "only from exactly this source, for example a document's name")
 	flags.StringVar(&by, "by", "", "only what this principal wrote")
-	flags.BoolVar(&filter.Archived, "archived", false, "also what is archived")
 	return func() client.MemoryFilter {
 		filter.Kinds = upper(filter.Kinds)
 		for name, part := range map[string]struct {
