@@ -172,6 +172,9 @@ func (r *recalling) gather(ctx context.Context) ([]rank.Candidate, error) {
 	}
 }
 
+// noSet is no label set's id, which are digests.
+const noSet = "none"
+
 // suggested asks the indexes.
 func (r *recalling) suggested(ctx context.Context, limit int) (legs [][]index.Hit, err error) {
 	s := r.service
@@ -183,8 +186,13 @@ func (r *recalling) suggested(ctx context.Context, limit int) (legs [][]index.Hi
 	}
 	r.scope.Spaces = r.within(r.question.Spaces)
 	r.moment.AsOfMs, r.moment.KnownMs = r.question.AsOfMs, r.question.KnownMs
-	if len(r.scope.Spaces) == 0 || len(r.scope.Sets) == 0 {
+	if len(r.scope.Spaces) == 0 {
 		return nil, nil
+	}
+	if len(r.scope.Sets) == 0 {
+		// The index is asked all the same: whether it answers must not tell whether
+		// anybody remembered anything.
+		r.scope.Sets = []string{noSet}
 	}
 	key := s.termsKey(r.Organisation)
 	statistics, err := s.store.Statistics(ctx, r.scope, rank.QueryHashes(key, r.question.Text))
