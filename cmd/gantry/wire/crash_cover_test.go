@@ -48,7 +48,7 @@ func covers(t *testing.T, commits []string) {
 		_, elsewhere := aside[kind]
 		require.NotEqual(t, elsewhere, kinds[kind], "%s: has its crashes, or says why not", kind)
 	}
-	delete(methods, "Open") // a function, not a method
+	delete(methods, "Open")                                                                                // a function, not a method
 	writing := slices.DeleteFunc(writingMethods(t), func(name string) bool { return name == "Databases" }) // writes nothing; what memory writes has its crashes there
 	require.Equal(t, writing, slices.Sorted(maps.Keys(methods)), "the store's methods that write, and those that a process was killed at")
 }
