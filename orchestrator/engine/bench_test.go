@@ -47,6 +47,7 @@ type bench struct {
 	attempts map[string]int        // begun outside, by idempotency key
 	effects  map[string]bool       // what happened outside, by idempotency key
 	sites    map[string]func(context.Context) error
+	always   map[string]func(context.Context) error // whenever a site is passed
 	passed   map[string]int
 	opening  []func()
 	renewal  error
@@ -59,7 +60,7 @@ func within(t *testing.T, test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, rules: &fixedRules{}, source: &counting{}, scripts: map[string][][]string{}, attempts: map[string]int{},
-			effects: map[string]bool{}, sites: map[string]func(context.Context) error{}, passed: map[string]int{}, epochs: map[run.EventKind]uint64{},
+			effects: map[string]bool{}, sites: map[string]func(context.Context) error{}, always: map[string]func(context.Context) error{}, passed: map[string]int{}, epochs: map[run.EventKind]uint64{},
 			limits: run.Limits{Turns: 10, CallsPerTurn: 8, CallsAtOnce: 8, TurnAttempts: 3, CallAttempts: 3, NoProgress: 9, RepairTurns: 2,
 				CheckAttempts: 2, Steers: 4, ApprovalMs: 60_000, QuestionMs: 60_000, TurnMs: 60_000, OnLimit: run.AskOnLimit}}
 		b.Memory = journaltest.NewMemory(now)
@@ -117,6 +118,13 @@ func (b *bench) at(site string, does func(context.Context) error) {
 	b.sites[site] = does
 }
 
+// each lets something happen whenever a site is passed, by however many at once.
+func (b *bench) each(site string, does func(context.Context) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.always[site] = does
+}
+
 // hold stops what passes the site next until it is let go or given up.
 func (b *bench) hold(site string) (let func()) {
 	gate := make(chan struct{})
@@ -144,6 +152,9 @@ func (b *bench) note(site string) func(context.Context) error {
 	b.passed[site]++
 	does := b.sites[site]
 	delete(b.sites, site)
+	if does == nil {
+		does = b.always[site]
+	}
 	return does
 }
 

@@ -19,9 +19,7 @@ func TestFault_A12_AllThatADeadWorkerHadIsTakenOverInTime(t *testing.T) {
 		gate := make(chan struct{})
 		b.opening = append(b.opening, func() { close(gate) })
 		const site = "done call/1/1"
-		var wait func(context.Context) error
-		wait = func(context.Context) error { b.at(site, wait); <-gate; return nil }
-		b.at(site, wait)
+		b.each(site, func(context.Context) error { <-gate; return nil })
 		first := b.work("w1")
 		for i := range many {
 			b.start(fmt.Sprint("r", i), []string{"keyed"})
