@@ -4,9 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"gantry.dev/agents/tool"
 	"gantry.dev/memory/view"
-	"gantry.dev/orchestrator/run"
 )
 
 // heard are the spaces of everything that the run got from memory, by itself
@@ -19,23 +17,22 @@ func (j *job) heard(ctx context.Context) ([]view.Space, error) {
 	}
 	var ids []string
 	for i := range j.state.Calls {
-		if call := &j.state.Calls[i]; call.Tool == tool.RecallName && call.Outcome == run.OutcomeOK && call.Result != nil {
+		if call := &j.state.Calls[i]; gaveHits(call) {
 			ids = append(ids, call.Result.ID)
 		}
 	}
-	if len(ids) > 0 {
-		texts, err := j.view.Texts(ctx, ids...)
-		if err != nil {
-			return nil, err
+	texts, err := j.view.Texts(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range j.state.Calls {
+		call := &j.state.Calls[i]
+		result, readable := recallOf(call, texts)
+		if gaveHits(call) && !readable {
+			spaces = append(spaces, view.SpaceOf(view.SpacePerson, j.state.Started.Subject.ID))
 		}
-		for _, id := range ids {
-			result, readable := tool.ReadRecall(texts[id].Bytes)
-			if !readable {
-				spaces = append(spaces, view.SpaceOf(view.SpacePerson, j.state.Started.Subject.ID))
-			}
-			for _, hit := range result.Hits {
-				spaces = append(spaces, hit.Space)
-			}
+		for _, hit := range result.Hits {
+			spaces = append(spaces, hit.Space)
 		}
 	}
 	slices.Sort(spaces)

@@ -127,15 +127,20 @@ func (j *job) asking(revision agents.Revision) asking {
 	return a
 }
 
+// authority is what the run may do under the rules in force.
+func (j *job) authority() policy.Authority {
+	started := j.state.Started
+	return policy.Meet(j.state.Authority, j.view.Rules.Ceiling(started.Agent.Name, started.Subject.ID))
+}
+
 // reader is the run as memory knows it.
 func (j *job) reader() view.Reader {
 	started := j.state.Started
-	authority := policy.Meet(j.state.Authority, j.view.Rules.Ceiling(started.Agent.Name, started.Subject.ID))
 	subject, known := j.current.Organisation.Principal(started.Subject.ID)
 	if !known {
 		subject = policy.Principal{ID: started.Subject.ID}
 	}
-	return readerOf(j.current.Organisation, subject, started, authority, j.state.ID, j.state.Marking)
+	return readerOf(j.current.Organisation, subject, started, j.authority(), j.state.ID, j.state.Marking)
 }
 
 func readerOf(o agents.Organisation, subject policy.Principal, started run.Started, authority policy.Authority, id string, marking policy.Marking) view.Reader {

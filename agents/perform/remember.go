@@ -126,9 +126,14 @@ func (c *compiler) recalled(mark string, item run.Recalled) string {
 // nonce of an item's block: whoever wrote the item cannot know it.
 func nonce(digest string) string { return digest[:min(len(digest), 16)] }
 
+// gaveHits reports whether a call of memory.recall gave something.
+func gaveHits(call *run.Call) bool {
+	return call.Tool == tool.RecallName && call.Result != nil && call.Outcome == run.OutcomeOK
+}
+
 // recallOf reads what a call of memory.recall gave.
 func recallOf(call *run.Call, texts map[string]engine.Payload) (result tool.RecallResult, ok bool) {
-	if call.Tool != tool.RecallName || call.Result == nil || call.Outcome != run.OutcomeOK {
+	if !gaveHits(call) {
 		return tool.RecallResult{}, false
 	}
 	payload, present := texts[call.Result.ID]

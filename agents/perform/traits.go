@@ -60,13 +60,12 @@ func (j *job) traits(ctx context.Context) ([]string, error) {
 	for n, trait := range sealed {
 		ids[n] = trait.Item
 	}
-	started := j.state.Started
-	authority := policy.Meet(j.state.Authority, j.view.Rules.Ceiling(started.Agent.Name, started.Subject.ID))
+	agent := j.state.Started.Agent.Name
 	ctx, cancel := context.WithTimeout(ctx, recallTime)
 	defer cancel()
-	now, err := j.current.Memory.Items(ctx, j.current.Organisation.TraitReader(started.Agent.Name, authority), ids)
+	now, err := j.current.Memory.Items(ctx, j.current.Organisation.TraitReader(agent, j.authority()), ids)
 	if err != nil {
-		revision, known := j.kit.Organisation.Agent(started.Agent.Name)
+		revision, known := j.kit.Organisation.Agent(agent)
 		if known && revision.Memory != nil && revision.Memory.OnOutage == agents.WaitOnOutage {
 			return nil, errMemoryOut
 		}
