@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -120,12 +121,10 @@ func (f *FrontMatter) setOne(key string, value *yaml.Node) (known bool, err erro
 		f.Space = space
 	case "kind":
 		kind := view.Kind(strings.ToUpper(value.Value))
-		switch kind {
-		case view.Fact, view.Preference, view.Episode, view.Passage, view.Procedure, view.Finding, view.Trait:
-			f.Kind = kind
-		default:
+		if !slices.Contains(view.Kinds(), kind) {
 			return true, errors.New("a kind, as in passage or procedure")
 		}
+		f.Kind = kind
 	case "valid_from":
 		return true, moment(value, &f.ValidFromMs)
 	case "valid_to":
