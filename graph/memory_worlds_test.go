@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -121,23 +120,8 @@ var freshWorld = journaltest.Files(func(path string) error {
 	return s.Close()
 })
 
-// hasty lets SQLite not wait for the disk: what a process loses by dying is not
-// what these tests are about.
-func hasty(c driver.Connector) driver.Connector { return unsynced{c} }
-
-type unsynced struct{ driver.Connector }
-
-func (u unsynced) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := u.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_, err = conn.(driver.ExecerContext).ExecContext(ctx, "PRAGMA synchronous = OFF", nil)
-	return conn, err
-}
-
 func keep(t *testing.T, seams memorytest.Seams) *kept {
-	files, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshWorld(t), MasterKey: worldsKey, Clock: seams.NowMs, Between: hasty})
+	files, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshWorld(t), MasterKey: worldsKey, Clock: seams.NowMs, Between: journaltest.Hasty})
 	require.NoError(t, err)
 	databases := files.Databases()
 	k := &kept{files: files}

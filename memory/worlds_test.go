@@ -2,7 +2,6 @@ package memory_test
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +21,7 @@ import (
 	"gantry.dev/memory/store"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
 )
 
 // opened is a memory that is closed with its database, and with its index where
@@ -80,19 +80,8 @@ func worlds(t *testing.T, where on, server *wire.Server) memorytest.Open {
 // hastily keeps a memory in a file that does not wait for the disk.
 func hastily(t *testing.T) journal.Config {
 	config := sqlite(t)
-	config.Between = func(c driver.Connector) driver.Connector { return unsynced{c} }
+	config.Between = journaltest.Hasty
 	return config
-}
-
-type unsynced struct{ driver.Connector }
-
-func (u unsynced) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := u.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_, err = conn.(driver.ExecerContext).ExecContext(ctx, "PRAGMA synchronous = OFF", nil)
-	return conn, err
 }
 
 // Nothing that a reader can fetch moves with what is hidden from it, also where a

@@ -2,7 +2,6 @@ package memorytest_test
 
 import (
 	"context"
-	"database/sql/driver"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,21 +33,6 @@ type served struct {
 
 func (s served) Close() error { return s.files.Close() }
 
-// hasty lets SQLite not wait for the disk: what a process loses by dying is not
-// what these tests are about.
-func hasty(c driver.Connector) driver.Connector { return unsynced{c} }
-
-type unsynced struct{ driver.Connector }
-
-func (u unsynced) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := u.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_, err = conn.(driver.ExecerContext).ExecContext(ctx, "PRAGMA synchronous = OFF", nil)
-	return conn, err
-}
-
 // What holds for the reference holds for the service over a real database and
 // an index.
 func TestNoReaderCanTellWorldsOfTheServiceApart(t *testing.T) {
@@ -58,7 +42,7 @@ func TestNoReaderCanTellWorldsOfTheServiceApart(t *testing.T) {
 		worlds = 30
 	}
 	memorytest.Check(t, func(seams memorytest.Seams) memory.Brain {
-		files, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshWorld(t), MasterKey: worldsKey, Clock: seams.NowMs, Between: hasty})
+		files, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshWorld(t), MasterKey: worldsKey, Clock: seams.NowMs, Between: journaltest.Hasty})
 		require.NoError(t, err)
 		databases := files.Databases()
 		kept, err := store.New(store.Config{Write: databases.Write, Read: databases.Read, MasterKey: worldsKey, Now: files.Now, NewID: seams.NewID})

@@ -15,6 +15,7 @@ import (
 
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -241,7 +242,7 @@ func (c *crowd) tellStory() {
 
 func sqliteCrowd(t *testing.T) *crowd {
 	store, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshFile(t), MasterKey: ordealKey,
-		Clock: func() int64 { return ordealStartMs }, Between: hasty})
+		Clock: func() int64 { return ordealStartMs }, Between: journaltest.Hasty})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	return newCrowd(t, store)

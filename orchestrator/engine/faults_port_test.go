@@ -163,7 +163,7 @@ func TestFault_A3_EveryOperationOfTheStoreMayFailOnce(t *testing.T) {
 func throughPort(t *testing.T, fault portFault, n int) (passed, waits int) {
 	t.Helper()
 	l := &lane{nowMs: ordealStartMs}
-	store, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshFile(t), MasterKey: ordealKey, Clock: l.NowMs, Between: hasty})
+	store, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshFile(t), MasterKey: ordealKey, Clock: l.NowMs, Between: journaltest.Hasty})
 	require.NoError(t, err)
 	sick := &sickPort{lane: l, fault: fault, at: n}
 	o := newOrdeal(t, l, store, func(p port) port { sick.port = p; return sick })
@@ -188,7 +188,7 @@ var freshFile = journaltest.Files(func(path string) error {
 // it again: reads go on, and nothing was done.
 func TestFault_C6_WhoWritesToAReadOnlyStoreIsToldSo(t *testing.T) {
 	l := &lane{nowMs: ordealStartMs}
-	store, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshFile(t), MasterKey: ordealKey, Clock: l.NowMs, Between: hasty})
+	store, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshFile(t), MasterKey: ordealKey, Clock: l.NowMs, Between: journaltest.Hasty})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	sick := &sickPort{lane: l, fault: isReadOnly, at: 1, untilMs: 1 << 50}

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -140,7 +139,7 @@ func (h statementHouse) every(faults ...statementFault) {
 func onSQLite(t *testing.T) statementHouse {
 	return statementHouse{t: t, open: func(l *lane, between func(driver.Connector) driver.Connector) *journal.Store {
 		store, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshFile(t), MasterKey: ordealKey, Clock: l.NowMs,
-			Between: func(c driver.Connector) driver.Connector { return between(hasty(c)) }})
+			Between: func(c driver.Connector) driver.Connector { return between(journaltest.Hasty(c)) }})
 		require.NoError(t, err)
 		return store
 	}}
@@ -201,19 +200,4 @@ func sqliteError(t *testing.T, kind string) error {
 		require.ErrorContains(t, err, "locked")
 	}
 	return err
-}
-
-// hasty lets SQLite not wait for the disk: what a process loses by dying is not
-// what these tests are about.
-func hasty(c driver.Connector) driver.Connector { return unsynced{c} }
-
-type unsynced struct{ driver.Connector }
-
-func (u unsynced) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := u.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	_, err = conn.(driver.ExecerContext).ExecContext(ctx, "PRAGMA synchronous = OFF", nil)
-	return conn, err
 }

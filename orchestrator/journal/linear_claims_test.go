@@ -80,7 +80,7 @@ func (c *claimants) compete(workers, each int) {
 }
 
 func TestFault_B6_EveryEpochHasOneWinner(t *testing.T) {
-	s, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshFile(t), MasterKey: masterKey, Clock: func() int64 { return 1_000_000 }, Between: hasty})
+	s, err := journal.Open(t.Context(), journal.Config{DSN: "sqlite:" + freshFile(t), MasterKey: masterKey, Clock: func() int64 { return 1_000_000 }, Between: journaltest.Hasty})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	(&claimants{t: t, stores: []store{{s}}}).compete(8, 1250)
@@ -90,7 +90,7 @@ func TestFault_B6_EveryEpochHasOneWinner(t *testing.T) {
 // are accepted: each run is written to under every epoch that anybody ever had.
 func TestFault_B6_OnlyTheWinnerWrites(t *testing.T) {
 	clock := int64(1_000_000)
-	s := open(t, journal.Config{DSN: "sqlite:" + freshFile(t), Clock: func() int64 { return clock }, Between: hasty})
+	s := open(t, journal.Config{DSN: "sqlite:" + freshFile(t), Clock: func() int64 { return clock }, Between: journaltest.Hasty})
 	require.NoError(t, s.Append(t.Context(), journaltest.Write("r1", 0, 1)))
 	var leases []engine.Lease
 	for i := range 5 {
@@ -140,5 +140,5 @@ func firstCalls(t *testing.T, stores ...store) {
 }
 
 func TestFault_H2_TheDefaultBudgetHoldsForTheFirstConcurrentRuns(t *testing.T) {
-	firstCalls(t, open(t, journal.Config{DSN: "sqlite:" + freshFile(t), Between: hasty}))
+	firstCalls(t, open(t, journal.Config{DSN: "sqlite:" + freshFile(t), Between: journaltest.Hasty}))
 }

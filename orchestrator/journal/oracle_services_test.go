@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
 )
 
 // The same is done to the oracle, SQLite and PostgreSQL. What differs in any
@@ -22,7 +23,7 @@ func TestFault_C19_SQLiteAndPostgresDoNotDiffer(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, admin.Close()) })
 	empty := strings.Fields("heads journal cursors payloads subject_keys receipts gates budgets inbox conversations conversation_entries")
 	compare(t, "40", func(clock func() int64) ([]rival, func()) {
-		lite, err := journal.Open(context.Background(), journal.Config{DSN: "sqlite:" + freshFile(t), MasterKey: masterKey, Clock: clock, Between: hasty})
+		lite, err := journal.Open(context.Background(), journal.Config{DSN: "sqlite:" + freshFile(t), MasterKey: masterKey, Clock: clock, Between: journaltest.Hasty})
 		require.NoError(t, err)
 		post, err := journal.Open(context.Background(), journal.Config{DSN: dsn, MasterKey: masterKey, Clock: clock})
 		require.NoError(t, err)

@@ -355,7 +355,7 @@ func checksOf(t *testing.T, n string) (undo func()) {
 
 func TestFault_C19_SQLiteAnswersAsTheOracleDoes(t *testing.T) {
 	compare(t, "150", func(clock func() int64) ([]rival, func()) {
-		s, err := journal.Open(context.Background(), journal.Config{DSN: "sqlite:" + freshFile(t), MasterKey: masterKey, Clock: clock, Between: hasty})
+		s, err := journal.Open(context.Background(), journal.Config{DSN: "sqlite:" + freshFile(t), MasterKey: masterKey, Clock: clock, Between: journaltest.Hasty})
 		require.NoError(t, err)
 		return []rival{{"SQLite", store{s}}}, func() { require.NoError(t, s.Close()) }
 	})

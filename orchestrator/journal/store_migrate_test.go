@@ -101,7 +101,7 @@ func rowsOf(t *testing.T, db *sql.DB, query string, args ...any) (list []string)
 func TestFault_C20_AMigrationKilledAtAnyStatementGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		folder, n := t.TempDir(), 0
-		migrates(t, hasty, func() (string, func() []string) {
+		migrates(t, journaltest.Hasty, func() (string, func() []string) {
 			n++
 			path := fmt.Sprintf("%s/%d.db", folder, n)
 			return "sqlite:" + path, func() []string {

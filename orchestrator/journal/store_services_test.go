@@ -54,7 +54,7 @@ func TestFault_C18_BytesComeBackFromPostgresAsTheyWere(t *testing.T) {
 
 // Each text in each place is refused by both or kept alike by both.
 func TestFault_C18_BothStoresRefuseOrKeepTheSameTexts(t *testing.T) {
-	lite := keepsTexts(t, open(t, journal.Config{DSN: "sqlite:" + freshFile(t), Between: hasty}))
+	lite := keepsTexts(t, open(t, journal.Config{DSN: "sqlite:" + freshFile(t), Between: journaltest.Hasty}))
 	post := keepsTexts(t, open(t, journal.Config{DSN: schema(t) + "&synchronous_commit=off"}))
 	require.Equal(t, post, lite)
 }

@@ -115,7 +115,7 @@ func readBack(t *testing.T, s store, w engine.Write) string {
 
 // What is stored as bytes comes back byte for byte, whatever it is.
 func TestFault_C18_BytesComeBackAsTheyWere(t *testing.T) {
-	bytesComeBack(t, open(t, journal.Config{DSN: "sqlite:" + freshFile(t), Between: hasty}))
+	bytesComeBack(t, open(t, journal.Config{DSN: "sqlite:" + freshFile(t), Between: journaltest.Hasty}))
 }
 
 func bytesComeBack(t *testing.T, s store) {

@@ -1,6 +1,8 @@
 package journaltest
 
 import (
+	"context"
+	"database/sql/driver"
 	"os"
 	"path/filepath"
 	"sync"
@@ -32,4 +34,20 @@ func Files(open func(path string) error) func(t *testing.T) string {
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		return path
 	}
+}
+
+// Hasty lets SQLite not wait for the disk, for tests of something else than what
+// a process loses by dying.
+func Hasty(c driver.Connector) driver.Connector { return unsynced{c} }
+
+type unsynced struct{ driver.Connector }
+
+// Connect opens a connection that does not wait.
+func (u unsynced) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := u.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = conn.(driver.ExecerContext).ExecContext(ctx, "PRAGMA synchronous = OFF", nil)
+	return conn, err
 }
