@@ -4,10 +4,6 @@ package memory_test
 
 import (
 	"context"
-	"crypto/rand"
-	"database/sql"
-	"net/url"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,25 +21,7 @@ import (
 // postgres is an empty schema for one test.
 func postgres(t *testing.T) journal.Config {
 	t.Helper()
-	dsn := os.Getenv("GANTRY_TEST_POSTGRES")
-	require.NotEmpty(t, dsn, "GANTRY_TEST_POSTGRES names the PostgreSQL server to test against")
-	admin, err := sql.Open("pgx", dsn)
-	require.NoError(t, err)
-	admin.SetMaxIdleConns(-1) // a test with a schema per case holds no connection per case
-	name := "gantry_" + strings.ToLower(rand.Text())
-	_, err = admin.ExecContext(t.Context(), "CREATE SCHEMA "+name)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP SCHEMA "+name+" CASCADE")
-		require.NoError(t, err)
-		require.NoError(t, admin.Close())
-	})
-	target, err := url.Parse(dsn)
-	require.NoError(t, err)
-	query := target.Query()
-	query.Set("search_path", name)
-	target.RawQuery = query.Encode()
-	return journal.Config{DSN: target.String(), Connections: 4}
+	return journal.Config{DSN: journaltest.Schema(t), Connections: 4}
 }
 
 // suite is what holds on every database.

@@ -6,8 +6,9 @@ import (
 	"testing"
 
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
 )
 
 func TestPostgresASnapshotStaysAsItWas(t *testing.T) {
-	staysAsItWas(t, open(t, journal.Config{DSN: schema(t)}))
+	staysAsItWas(t, open(t, journal.Config{DSN: journaltest.Schema(t)}))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
 )
 
 // reader makes a role that may read a schema and nothing else, and names the
@@ -39,18 +40,18 @@ func reader(t *testing.T, dsn string) string {
 }
 
 func TestLookingAtPostgresNeedsTheRightToReadOnly(t *testing.T) {
-	dsn := schema(t)
+	dsn := journaltest.Schema(t)
 	s := open(t, journal.Config{DSN: dsn})
 	looksOnly(t, s, reader(t, dsn))
 }
 
 func TestLookingAtPostgresAsItsOwnerWritesNothing(t *testing.T) {
-	dsn := schema(t)
+	dsn := journaltest.Schema(t)
 	looksOnly(t, open(t, journal.Config{DSN: dsn}), dsn)
 }
 
 func TestLookingAtAnAbsentSchemaMakesNone(t *testing.T) {
-	dsn := schema(t)
+	dsn := journaltest.Schema(t)
 	_, err := look(t, dsn)
 	require.ErrorIs(t, err, journal.ErrNoStore)
 	db, err := sql.Open("pgx", dsn)

@@ -17,7 +17,7 @@ import (
 // The same is done to the oracle, SQLite and PostgreSQL. What differs in any
 // answer fails.
 func TestFault_C19_SQLiteAndPostgresDoNotDiffer(t *testing.T) {
-	dsn := schema(t)
+	dsn := journaltest.Schema(t)
 	admin, err := sql.Open("pgx", dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, admin.Close()) })

@@ -4,12 +4,7 @@ package journal_test
 
 import (
 	"context"
-	"crypto/rand"
-	"database/sql"
 	"fmt"
-	"net/url"
-	"os"
-	"strings"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver "pgx"
@@ -21,33 +16,9 @@ import (
 	"gantry.dev/orchestrator/run"
 )
 
-// schema makes an empty schema for one test and returns the DSN of it.
-func schema(t *testing.T) string {
-	t.Helper()
-	dsn := os.Getenv("GANTRY_TEST_POSTGRES")
-	require.NotEmpty(t, dsn, "GANTRY_TEST_POSTGRES names the PostgreSQL server to test against")
-	admin, err := sql.Open("pgx", dsn)
-	require.NoError(t, err)
-	admin.SetMaxIdleConns(-1) // a test with a schema per case holds no connection per case
-	name := "gantry_" + strings.ToLower(rand.Text())
-	_, err = admin.ExecContext(t.Context(), "CREATE SCHEMA "+name)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP SCHEMA "+name+" CASCADE")
-		require.NoError(t, err)
-		require.NoError(t, admin.Close())
-	})
-	target, err := url.Parse(dsn)
-	require.NoError(t, err)
-	query := target.Query()
-	query.Set("search_path", name)
-	target.RawQuery = query.Encode()
-	return target.String()
-}
-
 func TestPostgres(t *testing.T) {
 	journaltest.Suite(t, func(t *testing.T, clock func() int64) journaltest.Journal {
-		return open(t, journal.Config{DSN: schema(t), Clock: clock})
+		return open(t, journal.Config{DSN: journaltest.Schema(t), Clock: clock})
 	})
 }
 
@@ -68,13 +39,13 @@ func (p pair) Append(ctx context.Context, write engine.Write) error {
 
 func TestPostgresTwoProcesses(t *testing.T) {
 	journaltest.Suite(t, func(t *testing.T, clock func() int64) journaltest.Journal {
-		dsn := schema(t)
+		dsn := journaltest.Schema(t)
 		return pair{open(t, journal.Config{DSN: dsn, Clock: clock}), open(t, journal.Config{DSN: dsn, Clock: clock})}
 	})
 }
 
 func TestPostgresKeepsItsOwnTime(t *testing.T) {
-	s := open(t, journal.Config{DSN: schema(t)})
+	s := open(t, journal.Config{DSN: journaltest.Schema(t)})
 	first, err := s.Now(t.Context())
 	require.NoError(t, err)
 	second, err := s.Now(t.Context())
@@ -84,7 +55,7 @@ func TestPostgresKeepsItsOwnTime(t *testing.T) {
 }
 
 func TestPostgresLimitHoldsAcrossProcesses(t *testing.T) {
-	dsn := schema(t)
+	dsn := journaltest.Schema(t)
 	stores := []store{open(t, journal.Config{DSN: dsn}), open(t, journal.Config{DSN: dsn})}
 	require.NoError(t, stores[0].SetBudget(t.Context(), "n", run.Amount{MicroUSD: 100}))
 	errs := journaltest.AtOnce(40, func(i int) error {
@@ -105,7 +76,7 @@ func TestPostgresLimitHoldsAcrossProcesses(t *testing.T) {
 
 // A process that has used a key must not use it after another has erased it.
 func TestPostgresErasureReachesEveryProcess(t *testing.T) {
-	dsn := schema(t)
+	dsn := journaltest.Schema(t)
 	one, two := open(t, journal.Config{DSN: dsn}), open(t, journal.Config{DSN: dsn})
 	say := func(s store, run, text string) {
 		w := journaltest.Write(run, 0, 1)

@@ -17,7 +17,7 @@ import (
 // Somebody holds one run's row and does not let go. Its write fails after a
 // while, and those of all others go on.
 func TestOneLockedRunStopsNoOther(t *testing.T) {
-	dsn := schema(t)
+	dsn := journaltest.Schema(t)
 	s := open(t, journal.Config{DSN: dsn})
 	require.NoError(t, s.Append(t.Context(), journaltest.Write("victim", 0, 1)))
 	holder, err := pgx.Connect(t.Context(), dsn)

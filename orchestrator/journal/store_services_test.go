@@ -20,22 +20,22 @@ import (
 )
 
 func TestFault_B9_WhoSawALeaseEndInPostgresDoesNotTakeWhatWasRenewed(t *testing.T) {
-	renewedMeanwhile(t, schema(t))
+	renewedMeanwhile(t, journaltest.Schema(t))
 }
 
 func TestFault_C17_ASubscriberMissesNothingOfTheSlowerOfTwoProcesses(t *testing.T) {
-	dsn, m := schema(t), &meddler{}
+	dsn, m := journaltest.Schema(t), &meddler{}
 	commitsLate(t, open(t, journal.Config{DSN: dsn, Between: m.between}), open(t, journal.Config{DSN: dsn}), m)
 }
 
 func TestFault_C6_AReadOnlyPostgresServesReadsAndRefusesWrites(t *testing.T) {
 	m := &meddler{}
-	readsOnly(t, open(t, journal.Config{DSN: schema(t), Between: m.between}), m, &pgconn.PgError{Code: "25006", Message: "cannot execute in a read-only transaction"})
+	readsOnly(t, open(t, journal.Config{DSN: journaltest.Schema(t), Between: m.between}), m, &pgconn.PgError{Code: "25006", Message: "cannot execute in a read-only transaction"})
 }
 
 func TestFault_C20_AMigrationOfPostgresKilledAtAnyStatementGoesOn(t *testing.T) {
 	migrates(t, func(c driver.Connector) driver.Connector { return c }, func() (string, func() []string) {
-		dsn := schema(t) + "&synchronous_commit=off"
+		dsn := journaltest.Schema(t) + "&synchronous_commit=off"
 		return dsn, func() []string {
 			db, err := sql.Open("pgx", dsn)
 			require.NoError(t, err)
@@ -49,13 +49,13 @@ func TestFault_C20_AMigrationOfPostgresKilledAtAnyStatementGoesOn(t *testing.T) 
 }
 
 func TestFault_C18_BytesComeBackFromPostgresAsTheyWere(t *testing.T) {
-	bytesComeBack(t, open(t, journal.Config{DSN: schema(t)}))
+	bytesComeBack(t, open(t, journal.Config{DSN: journaltest.Schema(t)}))
 }
 
 // Each text in each place is refused by both or kept alike by both.
 func TestFault_C18_BothStoresRefuseOrKeepTheSameTexts(t *testing.T) {
 	lite := keepsTexts(t, open(t, journal.Config{DSN: "sqlite:" + freshFile(t), Between: journaltest.Hasty}))
-	post := keepsTexts(t, open(t, journal.Config{DSN: schema(t) + "&synchronous_commit=off"}))
+	post := keepsTexts(t, open(t, journal.Config{DSN: journaltest.Schema(t) + "&synchronous_commit=off"}))
 	require.Equal(t, post, lite)
 }
 
@@ -64,7 +64,7 @@ func TestFault_C18_BothStoresRefuseOrKeepTheSameTexts(t *testing.T) {
 // not ready; writes go on, and then all does.
 func TestFault_C2_AnExhaustedPoolHoldsBackAndRecovers(t *testing.T) {
 	ctx := t.Context()
-	s := open(t, journal.Config{DSN: schema(t), Connections: 2})
+	s := open(t, journal.Config{DSN: journaltest.Schema(t), Connections: 2})
 	work := func(i int) error {
 		id := fmt.Sprint("r", i)
 		w := journaltest.Write(id, 0, 1)
@@ -105,6 +105,6 @@ func TestFault_C2_AnExhaustedPoolHoldsBackAndRecovers(t *testing.T) {
 }
 
 func TestFault_C15_NoTextComesIntoPostgresBehindItsErasure(t *testing.T) {
-	dsn := schema(t)
+	dsn := journaltest.Schema(t)
 	erasesAmongWrites(t, open(t, journal.Config{DSN: dsn}), open(t, journal.Config{DSN: dsn}))
 }

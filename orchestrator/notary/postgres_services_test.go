@@ -3,40 +3,25 @@
 package notary_test
 
 import (
-	"context"
-	"crypto/rand"
 	"database/sql"
-	"net/url"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver "pgx"
 	"github.com/sourcegraph/conc/pool"
 	"github.com/stretchr/testify/require"
+
+	"gantry.dev/orchestrator/journal/journaltest"
 )
 
 // schema makes an empty schema for one test and returns the DSN of it.
 func schema(t *testing.T) (dsn string, admin *sql.DB) {
-	server := os.Getenv("GANTRY_TEST_POSTGRES")
-	require.NotEmpty(t, server, "GANTRY_TEST_POSTGRES names the PostgreSQL server to test against")
-	target, err := url.Parse(server)
+	t.Helper()
+	dsn = journaltest.Schema(t)
+	admin, err := sql.Open("pgx", dsn)
 	require.NoError(t, err)
-	name := "gantry_" + strings.ToLower(rand.Text())
-	query := target.Query()
-	query.Set("search_path", name)
-	target.RawQuery = query.Encode()
-	admin, err = sql.Open("pgx", target.String())
-	require.NoError(t, err)
-	_, err = admin.ExecContext(t.Context(), "CREATE SCHEMA "+name)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), "DROP SCHEMA "+name+" CASCADE")
-		require.NoError(t, err)
-		require.NoError(t, admin.Close())
-	})
-	return target.String(), admin
+	t.Cleanup(func() { require.NoError(t, admin.Close()) })
+	return dsn, admin
 }
 
 func TestPostgresFoldersOfSeveralProcessesHoldOneSeries(t *testing.T) {
