@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/graph"
+	"gantry.dev/graph/edge"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -157,7 +158,7 @@ func TestFault_I6_TokenExpiryIsToldOverSSE(t *testing.T) {
 	s := serve(t)
 	id := s.runID(t)
 	s.live = make(chan run.Record)
-	token, err := graph.Mint(s.private, graph.Grant{Organisation: "acme", Principal: "anna", Issuer: "https://issuer", Audience: "gantry", TokenID: "t", From: now.Add(-time.Hour), Until: now.Add(time.Second)})
+	token, err := edge.Mint(s.private, edge.Grant{Organisation: "acme", Principal: "anna", Issuer: "https://issuer", Audience: "gantry", TokenID: "t", From: now.Add(-time.Hour), Until: now.Add(time.Second)})
 	require.NoError(t, err)
 	next := lines(t, s.sseBy(t, token, follow, map[string]any{"run": id}))
 	require.Contains(t, next(), "The token has expired")

@@ -20,7 +20,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
-	"gantry.dev/graph"
+	"gantry.dev/graph/edge"
 )
 
 // forger makes tokens, good ones and others.
@@ -145,7 +145,7 @@ func (s *served) as(t *testing.T, path string, header http.Header) (int, string)
 
 func TestFault_J8_ForgedTokensAreRefusedAlikeOverEveryWay(t *testing.T) {
 	s := serve(t)
-	f := forger{t, s.private, graph.KeyID(s.private.Public().(ed25519.PublicKey))}
+	f := forger{t, s.private, edge.KeyID(s.private.Public().(ed25519.PublicKey))}
 	status, _ := s.as(t, "/graphql", http.Header{"Authorization": {"Bearer " + f.own(nil, nil)}})
 	require.Equal(t, http.StatusOK, status, "the same claims, well made")
 	const want = `{"errors":[{"message":"Send a valid bearer token.","extensions":{"code":"UNAUTHENTICATED"}}],"data":null}` + "\n"

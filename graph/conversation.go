@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/run"
@@ -11,7 +12,7 @@ import (
 
 // Conversation returns one conversation.
 func (r queries) Conversation(ctx context.Context, id string) (*generated.Conversation, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func (v *viewer) conversation(c Conversation) *generated.Conversation {
 
 // Conversations lists conversations.
 func (r queries) Conversations(ctx context.Context, first int, after *string) (*generated.ConversationConnection, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func (r conversations) Runs(ctx context.Context, obj *generated.Conversation, fi
 }
 
 func (r conversations) of(ctx context.Context, obj *generated.Conversation, first int) (Caller, string, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return caller, "", err
 	}
@@ -152,7 +153,7 @@ func (r mutations) startConversation(ctx context.Context, in generated.StartConv
 	if err := checkText("title", in.Title, maxTitle); err != nil {
 		return Conversation{}, Outcome{}, err
 	}
-	if len(in.Participants) > maxFirst {
+	if len(in.Participants) > edge.MaxFirst {
 		return Conversation{}, Outcome{}, &inputError{"INVALID", "participants", "A conversation begins with at most 100 participants."}
 	}
 	return r.config.Conversations.Create(ctx, c.caller, ConversationInput{Title: in.Title, Participants: in.Participants, CommandID: c.id})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/policy"
@@ -15,7 +16,7 @@ import (
 
 // Events lists the events of a run.
 func (r runs) Events(ctx context.Context, obj *generated.Run, first int, after *string) (*generated.RunEventConnection, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func (r runs) Events(ctx context.Context, obj *generated.Run, first int, after *
 
 // Audit returns a run's journal and whether it holds together.
 func (r queries) Audit(ctx context.Context, id string) (*generated.Audit, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func (r queries) Audit(ctx context.Context, id string) (*generated.Audit, error)
 // Export writes the journal as it stands. It cannot be redacted and still be
 // checked, so whoever may not know all its labels does not get it.
 func (r runs) Export(ctx context.Context, obj *generated.Run) (string, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -102,7 +103,7 @@ func (r runs) Export(ctx context.Context, obj *generated.Run) (string, error) {
 		if err := json.Unmarshal(record.Body, &body); err != nil {
 			return "", err
 		}
-		if !caller.mayKnow("", body) {
+		if !mayKnow(caller, "", body) {
 			return "", errNotCleared
 		}
 	}
@@ -112,18 +113,18 @@ func (r runs) Export(ctx context.Context, obj *generated.Run) (string, error) {
 }
 
 // mayKnow reports whether the caller is cleared for every label in a value.
-func (c Caller) mayKnow(field string, value any) bool {
+func mayKnow(caller Caller, field string, value any) bool {
 	switch value := value.(type) {
 	case []any:
 		return !slices.ContainsFunc(value, func(part any) bool {
 			if label, ok := part.(string); ok && labelFields[field] {
-				return !c.Principal.Clearance.Has(policy.Label(label))
+				return !caller.Principal.Clearance.Has(policy.Label(label))
 			}
-			return !c.mayKnow("", part)
+			return !mayKnow(caller, "", part)
 		})
 	case map[string]any:
 		for name, part := range value {
-			if !c.mayKnow(name, part) {
+			if !mayKnow(caller, name, part) {
 				return false
 			}
 		}

@@ -18,6 +18,7 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/graph"
+	"gantry.dev/graph/edge"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -248,11 +249,11 @@ func serve(t *testing.T, change ...func(*graph.Config)) *served {
 	w := newWorld(t)
 	out := &served{world: w}
 	private := ed25519.NewKeyFromSeed([]byte(strings.Repeat("k", ed25519.SeedSize)))
-	verifier, err := graph.NewVerifier(private.Public().(ed25519.PublicKey), "https://issuer", "gantry", func() time.Time { return now })
+	verifier, err := edge.NewVerifier(private.Public().(ed25519.PublicKey), "https://issuer", "gantry", func() time.Time { return now })
 	require.NoError(t, err)
 	ids := 0
 	config := graph.Config{Runs: w, Conversations: conversations{}, Inbox: w, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{}, Live: live{w},
-		Directory: w, Verifier: verifier, Limits: graph.DefaultLimits(), Connections: graph.DefaultConnectionLimits(),
+		Directory: w, Verifier: verifier, Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(),
 		NewID: func() string { ids++; return "id-" + strconv.Itoa(ids) }, Clock: func() time.Time { return now.Add(time.Duration(out.ahead.Load())) }}
 	for _, c := range change {
 		c(&config)
@@ -270,7 +271,7 @@ func (s *served) token(t *testing.T, who string) string {
 	if p, ok := s.people[who]; ok {
 		organisation = p.Organisation
 	}
-	token, err := graph.Mint(s.private, graph.Grant{Organisation: organisation, Principal: who, Issuer: "https://issuer", Audience: "gantry", TokenID: "t", From: now, Until: now.Add(time.Hour)})
+	token, err := edge.Mint(s.private, edge.Grant{Organisation: organisation, Principal: who, Issuer: "https://issuer", Audience: "gantry", TokenID: "t", From: now, Until: now.Add(time.Hour)})
 	require.NoError(t, err)
 	return token
 }

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"gantry.dev/graph/edge"
 )
 
 // unseen are the characters that people do not see, or that change how others
@@ -60,7 +62,7 @@ func FuzzCursor(f *testing.F) {
 			require.Equal(t, positionCursor("r1", number), token)
 		}
 		if page, skip, err := readPage(&token, "runs"); err == nil {
-			require.True(t, skip >= 0 && skip <= maxFirst)
+			require.True(t, skip >= 0 && skip <= edge.MaxFirst)
 			if skip == 0 {
 				require.Equal(t, opaque([]string{"next", "runs", page}), token)
 			} else {

@@ -13,6 +13,7 @@ import (
 
 	"gantry.dev/agents/tool"
 	"gantry.dev/graph"
+	"gantry.dev/graph/edge"
 	"gantry.dev/orchestrator/policy"
 )
 
@@ -87,12 +88,12 @@ func FuzzDocument(f *testing.F) {
 func FuzzToken(f *testing.F) {
 	private := ed25519.NewKeyFromSeed([]byte(strings.Repeat("k", ed25519.SeedSize)))
 	public := private.Public().(ed25519.PublicKey)
-	verifier, err := graph.NewVerifier(public, "issuer", "gantry", func() time.Time { return now })
+	verifier, err := edge.NewVerifier(public, "issuer", "gantry", func() time.Time { return now })
 	require.NoError(f, err)
-	grant := graph.Grant{Organisation: "acme", Principal: "anna", Issuer: "issuer", Audience: "gantry", TokenID: "t", From: now, Until: now.Add(time.Hour)}
-	good, err := graph.Mint(private, grant)
+	grant := edge.Grant{Organisation: "acme", Principal: "anna", Issuer: "issuer", Audience: "gantry", TokenID: "t", From: now, Until: now.Add(time.Hour)}
+	good, err := edge.Mint(private, grant)
 	require.NoError(f, err)
-	other, err := graph.Mint(ed25519.NewKeyFromSeed([]byte(strings.Repeat("o", ed25519.SeedSize))), grant)
+	other, err := edge.Mint(ed25519.NewKeyFromSeed([]byte(strings.Repeat("o", ed25519.SeedSize))), grant)
 	require.NoError(f, err)
 	_, _, err = verifier.Verify(good)
 	require.NoError(f, err)
@@ -103,7 +104,7 @@ func FuzzToken(f *testing.F) {
 	f.Fuzz(func(t *testing.T, token string) {
 		organisation, identity, err := verifier.Verify(token)
 		if err != nil {
-			require.ErrorIs(t, err, graph.ErrToken)
+			require.ErrorIs(t, err, edge.ErrToken)
 			require.Empty(t, organisation)
 			require.Empty(t, identity)
 			return

@@ -10,7 +10,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
-	"gantry.dev/graph"
+	"gantry.dev/graph/edge"
 )
 
 func TestTokensThatAreNotAccepted(t *testing.T) {
@@ -29,7 +29,7 @@ func TestTokensThatAreNotAccepted(t *testing.T) {
 		require.NoError(t, err)
 		return signed
 	}
-	kid, eddsa, keep := graph.KeyID(public), jwt.SigningMethodEdDSA, func(jwt.MapClaims) {}
+	kid, eddsa, keep := edge.KeyID(public), jwt.SigningMethodEdDSA, func(jwt.MapClaims) {}
 	set := func(name string, value any) func(jwt.MapClaims) { return func(c jwt.MapClaims) { c[name] = value } }
 	require.Equal(t, 200, s.send(t, sign(eddsa, s.private, kid, keep), "application/json", `{"query":"{viewer{name}}"}`).status)
 	other := ed25519.NewKeyFromSeed([]byte(strings.Repeat("o", ed25519.SeedSize)))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"gantry.dev/graph/edge"
 	"gantry.dev/orchestrator/engine"
 )
 
@@ -69,31 +70,14 @@ func transparent(token string) ([]string, bool) {
 		return nil, false
 	}
 	var parts []string
-	if err := json.Unmarshal(raw, &parts); err != nil || opaque(parts) != token || hasNUL(parts) {
+	if err := json.Unmarshal(raw, &parts); err != nil || opaque(parts) != token || slices.ContainsFunc(parts, hasNUL) {
 		return nil, false
 	}
 	return parts, true
 }
 
-// hasNUL reports whether a string of the value has the character U+0000. No
-// text has a use for it, and not every database can keep it.
-func hasNUL(value any) bool {
-	switch value := value.(type) {
-	case string:
-		return strings.ContainsRune(value, 0)
-	case map[string]any:
-		for name, part := range value {
-			if strings.ContainsRune(name, 0) || hasNUL(part) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(value, hasNUL)
-	case []string:
-		return slices.ContainsFunc(value, func(part string) bool { return hasNUL(part) })
-	}
-	return false
-}
+// hasNUL reports whether a text has the character U+0000, which no id has.
+func hasNUL(text string) bool { return strings.ContainsRune(text, 0) }
 
 // positionCursor is a place in the numbered stream of one run or conversation.
 func positionCursor(stream string, number uint64) string {
@@ -137,23 +121,20 @@ func readPage(after *string, list string) (page string, skip int, err error) {
 		return "", 0, errCursor
 	}
 	skip, err = strconv.Atoi(parts[3])
-	if err != nil || skip < 0 || skip >= maxFirst || pageCursor(list, parts[2], skip) != *after {
+	if err != nil || skip < 0 || skip >= edge.MaxFirst || pageCursor(list, parts[2], skip) != *after {
 		return "", 0, errCursor
 	}
 	return parts[2], skip + 1, nil
 }
 
-// maxFirst is how many items one page may have.
-const maxFirst = 100
-
 func checkFirst(first int) error {
 	if first < 0 {
-		below := overLimit("first", first, maxFirst)
-		below.message = fmt.Sprintf("first is %d, it must be 0 to %d.", first, maxFirst)
+		below := edge.OverLimit("first", first, edge.MaxFirst)
+		below.Message = fmt.Sprintf("first is %d, it must be 0 to %d.", first, edge.MaxFirst)
 		return below
 	}
-	if first > maxFirst {
-		return overLimit("first", first, maxFirst)
+	if first > edge.MaxFirst {
+		return edge.OverLimit("first", first, edge.MaxFirst)
 	}
 	return nil
 }
@@ -166,7 +147,7 @@ type page[T any] struct {
 }
 
 // readList takes one page through fetch, which pages by opaque cursors of its
-// own. A fetch may be for up to twice maxFirst items.
+// own. A fetch may be for up to twice edge.MaxFirst items.
 func readList[T any](list string, first int, after *string, fetch func(after string, first int) ([]T, string, error)) (page[T], error) {
 	var out page[T]
 	if err := checkFirst(first); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
 	"gantry.dev/graph/remembered"
 	"gantry.dev/memory"
@@ -27,7 +28,7 @@ type remembering struct {
 // remembering returns the caller as memory knows it, in its own spaces and in
 // those of the conversations it takes part in that are named.
 func (r root) remembering(ctx context.Context, conversations ...string) (remembering, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return remembering{}, err
 	}
@@ -107,7 +108,7 @@ func (r queries) Recall(ctx context.Context, query string, spaces []string, kind
 
 // MemoryItem returns one item.
 func (r queries) MemoryItem(ctx context.Context, id string) (*generated.MemoryItem, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +122,7 @@ func (r queries) MemoryItem(ctx context.Context, id string) (*generated.MemoryIt
 	}
 	found, err := m.brain.Item(ctx, m.reader, items[0])
 	var refusal *memory.Refusal
-	if errors.As(err, &refusal) && refusal.Code == codeNotFound {
+	if errors.As(err, &refusal) && refusal.Code == edge.CodeNotFound {
 		return nil, engine.ErrNotFound
 	}
 	if err != nil {
@@ -160,7 +161,7 @@ func (r queries) MemoryItems(ctx context.Context, in *generated.MemoryFilter, fi
 // list reads up to first items in as many pages as memory gives.
 func (m remembering) list(ctx context.Context, filter memory.Filter, after string, first int) (items []view.Rendering, next string, err error) {
 	for next = after; len(items) < first; {
-		page, err := m.brain.List(ctx, m.reader, filter, next, min(first-len(items), maxFirst))
+		page, err := m.brain.List(ctx, m.reader, filter, next, min(first-len(items), edge.MaxFirst))
 		if err != nil {
 			return nil, "", err
 		}
@@ -212,7 +213,7 @@ func (r root) memoryCommand(ctx context.Context, id *string, check error, ids []
 	if err != nil {
 		return remembers{}, nil, err
 	}
-	if len(ids) > maxFirst {
+	if len(ids) > edge.MaxFirst {
 		return remembers{}, nil, &inputError{"INVALID", "input", "Name at most 100 items."}
 	}
 	items, conversations, err := readItems(ids, c.caller.Principal.Organisation)
@@ -412,7 +413,7 @@ func (f *follower) look(ctx context.Context, changed []string) ([]*generated.Mem
 // follower knows of they have replaced.
 func (f *follower) some(ctx context.Context, m remembering, ids []string) (told []*generated.MemoryChange, replaced []string, err error) {
 	found := map[string]view.Rendering{}
-	for part := range slices.Chunk(ids, maxFirst) {
+	for part := range slices.Chunk(ids, edge.MaxFirst) {
 		some, err := m.brain.Items(ctx, m.reader, part)
 		if err != nil {
 			return nil, nil, err
@@ -427,7 +428,7 @@ func (f *follower) some(ctx context.Context, m remembering, ids []string) (told 
 	}
 	told = f.seen.Changes(ids, found)
 	if f.seen.Len() > maxFollowed {
-		return nil, nil, overLimit("items followed", f.seen.Len(), maxFollowed)
+		return nil, nil, edge.OverLimit("items followed", f.seen.Len(), maxFollowed)
 	}
 	return told, replaced, nil
 }
@@ -437,7 +438,7 @@ func (f *follower) all(ctx context.Context, m remembering) (map[string]view.Rend
 	found := map[string]view.Rendering{}
 	return found, m.brain.Export(ctx, m.reader, f.filter, func(item view.Rendering) error {
 		if found[item.ID] = item; len(found) > maxFollowed {
-			return overLimit("items followed", len(found), maxFollowed)
+			return edge.OverLimit("items followed", len(found), maxFollowed)
 		}
 		return nil
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/graph"
+	"gantry.dev/graph/edge"
 	"gantry.dev/memory"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/policy"
@@ -45,7 +46,7 @@ func (c *worldClient) request(who, query string, variables map[string]any) *http
 	require.NoError(t, err)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.front.url, bytes.NewReader(body))
 	require.NoError(t, err)
-	token, err := graph.Mint(c.front.private, graph.Grant{Organisation: "acme", Principal: who, Issuer: "https://issuer", Audience: "gantry", TokenID: "t", From: now, Until: now.Add(time.Hour)})
+	token, err := edge.Mint(c.front.private, edge.Grant{Organisation: "acme", Principal: who, Issuer: "https://issuer", Audience: "gantry", TokenID: "t", From: now, Until: now.Add(time.Hour)})
 	require.NoError(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Authorization", "Bearer "+token)

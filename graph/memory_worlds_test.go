@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/graph"
+	"gantry.dev/graph/edge"
 	"gantry.dev/memory"
 	"gantry.dev/memory/embed"
 	"gantry.dev/memory/index/flat"
@@ -36,14 +37,14 @@ type front struct {
 	url      string
 	handler  atomic.Pointer[graph.Handler]
 	private  ed25519.PrivateKey
-	verifier *graph.Verifier
+	verifier *edge.Verifier
 	asked    map[string]int // answers by what was asked and how it ended
 }
 
 func newFront(t *testing.T) *front {
 	f := &front{t: t, asked: map[string]int{}, private: ed25519.NewKeyFromSeed([]byte(strings.Repeat("k", ed25519.SeedSize)))}
 	var err error
-	f.verifier, err = graph.NewVerifier(f.private.Public().(ed25519.PublicKey), "https://issuer", "gantry", func() time.Time { return now })
+	f.verifier, err = edge.NewVerifier(f.private.Public().(ed25519.PublicKey), "https://issuer", "gantry", func() time.Time { return now })
 	require.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.handler.Load().ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
@@ -70,7 +71,7 @@ func (f *front) open(seams memorytest.Seams, behind followed) memory.Brain {
 	c := &worldClient{front: f, behind: behind, world: w, seen: map[string]view.Reader{seams.Reader.Principal: seams.Reader}, low: seams.Reader.Principal}
 	commands := 0
 	handler, err := graph.NewHandler(graph.Config{Runs: w, Conversations: conversations{}, Inbox: w, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{},
-		Live: live{w}, Directory: w, Verifier: f.verifier, Limits: graph.DefaultLimits(), Connections: graph.DefaultConnectionLimits(),
+		Live: live{w}, Directory: w, Verifier: f.verifier, Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(),
 		NewID: func() string { commands++; return fmt.Sprint("command-", commands) }, Clock: func() time.Time { return now },
 		Pulse: func() (<-chan time.Time, func()) { return nil, func() {} },
 		Brain: behind, Readers: c, Documents: documents{}})

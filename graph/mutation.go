@@ -4,6 +4,7 @@ import (
 	"context"
 	"unicode/utf8"
 
+	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -23,7 +24,7 @@ type command struct {
 }
 
 func (r root) command(ctx context.Context, id *string) (command, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return command{}, err
 	}
@@ -58,7 +59,7 @@ func accepted(ctx context.Context, err error) (Caller, []*generated.UserError, e
 	if err != nil || len(refusals) > 0 {
 		return Caller{}, refusals, err
 	}
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	return caller, refusals, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gantry.dev/agents"
+	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -14,7 +15,7 @@ import (
 
 // Viewer returns who asks.
 func (r queries) Viewer(ctx context.Context) (*generated.Viewer, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +49,8 @@ func present[T generated.Node](node T, err error) (generated.Node, error) {
 
 // Nodes returns several things; nil where there is none.
 func (r queries) Nodes(ctx context.Context, ids []string) ([]generated.Node, error) {
-	if len(ids) > maxFirst {
-		return nil, overLimit("ids", len(ids), maxFirst)
+	if len(ids) > edge.MaxFirst {
+		return nil, edge.OverLimit("ids", len(ids), edge.MaxFirst)
 	}
 	nodes := make([]generated.Node, len(ids))
 	for i, id := range ids {
@@ -63,7 +64,7 @@ func (r queries) Nodes(ctx context.Context, ids []string) ([]generated.Node, err
 }
 
 func (r queries) agentByID(ctx context.Context, id string) (*generated.Agent, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func (r queries) agentByID(ctx context.Context, id string) (*generated.Agent, er
 
 // Agents lists the agents.
 func (r queries) Agents(ctx context.Context) ([]*generated.Agent, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func (r queries) Agents(ctx context.Context) ([]*generated.Agent, error) {
 
 // Agent returns one agent.
 func (r queries) Agent(ctx context.Context, name string) (*generated.Agent, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func (v *viewer) agent(a Agent) *generated.Agent {
 
 // Inbox lists what waits for the viewer.
 func (r queries) Inbox(ctx context.Context) ([]*generated.InboxItem, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +197,7 @@ func inboxItem(item engine.InboxItem, state *run.State, shown *generated.Run) (*
 
 // Budgets lists the budgets.
 func (r queries) Budgets(ctx context.Context) ([]*generated.Budget, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +212,7 @@ func budget(b Budget) *generated.Budget {
 
 // Usage returns what was spent.
 func (r queries) Usage(ctx context.Context, groupBy generated.UsageGroup, from, to time.Time) ([]*generated.UsageRow, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +269,7 @@ func (r root) agentPayload(ctx context.Context, name string, change Change, err 
 
 // Personas lists the voices of the agents that the viewer may know of.
 func (r queries) Personas(ctx context.Context) ([]*generated.Persona, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -345,7 +346,7 @@ func (r mutations) SetBudget(ctx context.Context, in generated.SetBudgetInput) (
 
 // Kills lists what is stopped.
 func (r queries) Kills(ctx context.Context) ([]*generated.Kill, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}

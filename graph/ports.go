@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"gantry.dev/agents"
+	"gantry.dev/graph/edge"
 	"gantry.dev/graph/remembered"
 	"gantry.dev/memory"
 	"gantry.dev/memory/view"
@@ -17,19 +18,14 @@ import (
 
 // Caller is who asks: the verified credential, and the principal as the
 // directory knows them now.
-type Caller struct {
-	Principal policy.Principal
-	Identity  run.Identity
-}
+type Caller = edge.Caller
 
 // ErrCursor means that a number to go on after is beyond the end of its stream.
 var ErrCursor error = errCursor
 
 // Directory finds principals.
 type Directory interface {
-	// Principal returns the principal of the organisation with the id, as known
-	// now; engine.ErrNotFound where there is none.
-	Principal(ctx context.Context, organisation, id string) (policy.Principal, error)
+	edge.People
 	// Epoch names what is in force in the organisation: while it stays the same,
 	// so does what its principals may see.
 	Epoch(ctx context.Context, organisation string) (string, error)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -17,7 +18,7 @@ import (
 
 // Run returns one run.
 func (r queries) Run(ctx context.Context, id string) (*generated.Run, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +31,7 @@ func (r queries) Run(ctx context.Context, id string) (*generated.Run, error) {
 
 // Runs lists runs.
 func (r queries) Runs(ctx context.Context, filter *generated.RunFilter, first int, after *string) (*generated.RunConnection, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +282,7 @@ func (r runs) TurnExplanation(ctx context.Context, obj *generated.Run, turn int)
 
 // shown opens the run of an edge for the caller.
 func (r runs) shown(ctx context.Context, obj *generated.Run) (*viewer, *run.State, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/graph"
+	"gantry.dev/graph/edge"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/run"
 )
@@ -124,7 +125,7 @@ func TestFault_I1_ResumeAtEveryCursor(t *testing.T) {
 func TestFault_I6_TokenExpiryClosesTheSocket(t *testing.T) {
 	s := serve(t)
 	s.live = make(chan run.Record)
-	token, err := graph.Mint(s.private, graph.Grant{Organisation: "acme", Principal: "anna", Issuer: "https://issuer", Audience: "gantry", TokenID: "t", From: now.Add(-time.Hour), Until: now.Add(time.Second)})
+	token, err := edge.Mint(s.private, edge.Grant{Organisation: "acme", Principal: "anna", Issuer: "https://issuer", Audience: "gantry", TokenID: "t", From: now.Add(-time.Hour), Until: now.Add(time.Second)})
 	require.NoError(t, err)
 	socket := s.dial(t, token)
 	_, _, err = socket.conn.Read(socket.ctx)

@@ -11,6 +11,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
 	"gantry.dev/graph/remembered"
 	"gantry.dev/orchestrator/engine"
@@ -85,7 +86,7 @@ func (e endings) InterceptResponse(ctx context.Context, next graphql.ResponseHan
 		return response
 	}
 	err := end.take()
-	if cause := context.Cause(ctx); err == nil && end.expire() && errors.Is(cause, errExpired) {
+	if cause := context.Cause(ctx); err == nil && end.expire() && errors.Is(cause, edge.ErrExpired) {
 		err = cause
 	}
 	if err == nil {
@@ -109,7 +110,7 @@ type watch struct {
 }
 
 func (r root) watch(ctx context.Context, admit func(context.Context, Caller) error) (*watch, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func (r root) watch(ctx context.Context, admit func(context.Context, Caller) err
 func (w *watch) enter(ctx context.Context) error {
 	now, err := w.config.Directory.Principal(ctx, w.caller.Principal.Organisation, w.caller.Principal.ID)
 	if errors.Is(err, engine.ErrNotFound) {
-		return errUnauthenticated
+		return edge.ErrUnauthenticated
 	}
 	if err != nil {
 		return err
@@ -152,7 +153,7 @@ func (w *watch) refresh(ctx context.Context) error {
 // gone reports why the reader of a quiet stream may no longer follow it. A
 // journal that does not answer is no reason while there is nothing to show.
 func (w *watch) gone(ctx context.Context) error {
-	var known *fault
+	var known *edge.Fault
 	if err := w.refresh(ctx); errors.As(err, &known) {
 		return known
 	}
@@ -248,7 +249,7 @@ func (r subscriptions) RunEvents(ctx context.Context, id string, after *string) 
 }
 
 func (r root) watchRun(ctx context.Context, id string) (string, *watch, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return "", nil, err
 	}
@@ -268,7 +269,7 @@ func (r root) watchRun(ctx context.Context, id string) (string, *watch, error) {
 
 // ConversationEvents follows a conversation.
 func (r subscriptions) ConversationEvents(ctx context.Context, id string, after *string) (<-chan *generated.EntryEdge, error) {
-	caller, err := callerOf(ctx)
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}

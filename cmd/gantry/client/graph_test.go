@@ -12,6 +12,7 @@ import (
 
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/graph"
+	"gantry.dev/graph/edge"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -128,15 +129,15 @@ func serveGraph(t *testing.T) (*world, *client.Client) {
 	w := newWorld(t)
 	private := ed25519.NewKeyFromSeed([]byte(strings.Repeat("k", ed25519.SeedSize)))
 	clock := func() time.Time { return now }
-	verifier, err := graph.NewVerifier(private.Public().(ed25519.PublicKey), "https://issuer", "gantry", clock)
+	verifier, err := edge.NewVerifier(private.Public().(ed25519.PublicKey), "https://issuer", "gantry", clock)
 	require.NoError(t, err)
 	handler, err := graph.NewHandler(graph.Config{Runs: w, Conversations: conversations{}, Inbox: w, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{}, Live: live{world: w},
-		Directory: w, Verifier: verifier, Limits: graph.DefaultLimits(), Connections: graph.DefaultConnectionLimits(),
+		Directory: w, Verifier: verifier, Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(),
 		NewID: func() string { return "id" }, Clock: clock})
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	token, err := graph.Mint(private, graph.Grant{Organisation: "acme", Principal: "anna", Issuer: "https://issuer", Audience: "gantry", TokenID: "t", From: now, Until: now.Add(time.Hour)})
+	token, err := edge.Mint(private, edge.Grant{Organisation: "acme", Principal: "anna", Issuer: "https://issuer", Audience: "gantry", TokenID: "t", From: now, Until: now.Add(time.Hour)})
 	require.NoError(t, err)
 	c, err := client.New(client.Config{URL: server.URL + "/", Token: token, Pause: func(ctx context.Context, _ int) error { return ctx.Err() }})
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/perform"
 	"gantry.dev/cmd/gantry/service"
-	"gantry.dev/graph"
+	"gantry.dev/graph/edge"
 	"gantry.dev/orchestrator/bus"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
@@ -35,7 +35,7 @@ type Platform struct {
 	memory   remembering
 	files    *os.Root
 	server   *server
-	verifier *graph.Verifier
+	verifier *edge.Verifier
 	texts    [textLanes]chan bus.TextDelta
 
 	stopWork    context.CancelFunc // ends the worker and the intake of commands

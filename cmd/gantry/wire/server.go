@@ -15,6 +15,7 @@ import (
 
 	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/graph"
+	"gantry.dev/graph/edge"
 	"gantry.dev/memory/document"
 	"gantry.dev/orchestrator/bus"
 )
@@ -31,8 +32,8 @@ type server struct {
 	tasks     conc.WaitGroup
 }
 
-func (p *Platform) newVerifier() (*graph.Verifier, error) {
-	return graph.NewVerifier(p.Keys.Signing.Public().(ed25519.PublicKey), p.Config.Issuer, audience, time.Now)
+func (p *Platform) newVerifier() (*edge.Verifier, error) {
+	return edge.NewVerifier(p.Keys.Signing.Public().(ed25519.PublicKey), p.Config.Issuer, audience, time.Now)
 }
 
 // listen begins to serve where the configuration says so.
@@ -46,7 +47,7 @@ func (p *Platform) listen(ctx context.Context) error {
 		Tools: service.Tools{Service: p.Service}, Agents: service.Agents{Service: p.Service}, Kills: service.Kills{Service: p.Service}, Budgets: service.Budgets{Service: p.Service},
 		Brain: p.Brain, Readers: service.Memory{Service: p.Service}, Documents: service.Documents{Service: p.Service, Files: documents},
 		Live: service.Live{Service: p.Service, Tasks: &p.streams}, Directory: p.Service, Verifier: p.verifier,
-		Limits: graph.DefaultLimits(), Connections: graph.DefaultConnectionLimits(), Introspection: p.Config.Dev, Origins: p.Config.Origins,
+		Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(), Introspection: p.Config.Dev, Origins: p.Config.Origins,
 		NewID: p.Source.ID, Clock: time.Now, Log: p.Config.Log,
 	})
 	if err != nil {
@@ -152,7 +153,7 @@ func (s *server) close(drain time.Duration, hub *bus.Hub) error {
 
 // Token signs a bearer token for a principal.
 func (k Keys) Token(organisation, principal, issuer, id string, from time.Time, life time.Duration) (string, error) {
-	return graph.Mint(k.Signing, graph.Grant{Organisation: organisation, Principal: principal, Issuer: issuer, Audience: audience,
+	return edge.Mint(k.Signing, edge.Grant{Organisation: organisation, Principal: principal, Issuer: issuer, Audience: audience,
 		TokenID: id, From: from, Until: from.Add(life)})
 }
 

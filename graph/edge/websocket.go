@@ -1,4 +1,4 @@
-package graph
+package edge
 
 import (
 	"bytes"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/99designs/gqlgen/graphql/handler/transport"
 	"github.com/coder/websocket"
-	"golang.org/x/time/rate"
 )
 
 // subprotocol is the one websocket protocol that is spoken.
@@ -34,66 +33,6 @@ const (
 
 // nobody is for whom a websocket counts before it has said whose it is.
 const nobody = ""
-
-// ConnectionLimits bound websockets, streams over SSE, of which a principal may
-// have as many as its websockets could carry, and all other requests.
-type ConnectionLimits struct {
-	InitWait     time.Duration // until connection_init
-	Waiting      int           // websockets that have not sent it, over all
-	WriteWait    time.Duration // for one message to be taken
-	PerPrincipal int           // websockets
-	Operations   int           // at once on one websocket; an SSE request has one
-	PerSecond    int           // operations begun on one websocket, and pings
-	Requests     int           // at once that are neither of the two
-}
-
-// streams is how many SSE requests a principal may have at once.
-func (l ConnectionLimits) streams() int { return l.PerPrincipal * l.Operations }
-
-func (l ConnectionLimits) pace() *rate.Limiter {
-	return rate.NewLimiter(rate.Limit(l.PerSecond), l.PerSecond)
-}
-
-// DefaultConnectionLimits returns the limits of a served organisation.
-func DefaultConnectionLimits() ConnectionLimits {
-	return ConnectionLimits{InitWait: 3 * time.Second, Waiting: 1024, WriteWait: 5 * time.Second, PerPrincipal: 8, Operations: 16, PerSecond: 20, Requests: 64}
-}
-
-// connection is one websocket.
-type connection struct {
-	accepted transport.WebsocketConn
-	pings    *rate.Limiter
-	mu       sync.Mutex
-	leave    func() // ends what it counts for; nil for nothing
-	active   int
-	pace     *rate.Limiter // of operations; nil before its principal is known
-	expired  func() bool   // whether its token has expired; nil before it has one
-}
-
-// count ends what a websocket counted for, and remembers how to end what it
-// counts for now.
-func (c *connection) count(leave func()) {
-	c.mu.Lock()
-	before := c.leave
-	c.leave = leave
-	c.mu.Unlock()
-	if before != nil {
-		before()
-	}
-}
-
-type connectionKey struct{}
-
-func connectionOf(ctx context.Context) *connection {
-	c, _ := ctx.Value(connectionKey{}).(*connection)
-	return c
-}
-
-func (c *connection) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.active--
-}
 
 func (h *Handler) websocket() transport.Websocket {
 	limit := int64(h.config.Limits.BodyBytes)
@@ -114,15 +53,15 @@ func (h *Handler) initialise(ctx context.Context, payload transport.InitPayload)
 	s, err := h.authenticate(ctx, payload.GetString("authorization"))
 	if err != nil && !errors.Is(err, ErrToken) {
 		later := transport.AppendCloseReason(transport.WithWebsocketCloseCode(ctx, closeLater), "Try again later")
-		return later, nil, errDirectory
+		return later, nil, ErrDirectory
 	}
 	if err != nil {
-		return forbidden, nil, errUnauthenticated
+		return forbidden, nil, ErrUnauthenticated
 	}
 	most := h.config.Connections.PerPrincipal
 	if !h.connections.enter(h.connections.open, s.key(), most) {
 		many := transport.AppendCloseReason(transport.WithWebsocketCloseCode(ctx, closeTooMany), "Too many connections")
-		return many, nil, overLimit("connections", most+1, most)
+		return many, nil, OverLimit("connections", most+1, most)
 	}
 	one := connectionOf(ctx)
 	one.count(func() { h.connections.leave(h.connections.open, s.key()) })
@@ -148,7 +87,7 @@ func (h *Handler) closed(ctx context.Context, _ int) {
 func (h *Handler) upgrade(w http.ResponseWriter, r *http.Request) {
 	offered := strings.Split(r.Header.Get("Sec-WebSocket-Protocol"), ",")
 	if !slices.ContainsFunc(offered, func(p string) bool { return strings.TrimSpace(p) == subprotocol }) {
-		refuse(w, http.StatusBadRequest, badRequest("The websocket protocol is "+subprotocol+"."))
+		refuse(w, http.StatusBadRequest, BadRequest("The websocket protocol is "+subprotocol+"."))
 		return
 	}
 	// Only one protocol is spoken, whatever else was offered.
@@ -156,7 +95,7 @@ func (h *Handler) upgrade(w http.ResponseWriter, r *http.Request) {
 	one := &connection{pings: h.config.Connections.pace()}
 	most := h.config.Connections.Waiting
 	if !h.connections.enter(h.connections.open, nobody, most) {
-		refuse(w, http.StatusServiceUnavailable, overLimit("connections that wait to begin", most+1, most))
+		refuse(w, http.StatusServiceUnavailable, OverLimit("connections that wait to begin", most+1, most))
 		return
 	}
 	one.count(func() { h.connections.leave(h.connections.open, nobody) })

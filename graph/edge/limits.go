@@ -1,10 +1,11 @@
-package graph
+package edge
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -65,7 +66,7 @@ func (limiter) Validate(graphql.ExecutableSchema) error { return nil }
 // with it.
 func (l limiter) MutateOperationParameters(_ context.Context, params *graphql.RawParams) *gqlerror.Error {
 	if fault := l.checkTokens(params.Query); fault != nil {
-		return fault.graphql()
+		return fault.GraphQL()
 	}
 	document, err := parser.ParseQuery(&ast.Source{Input: params.Query})
 	limit := l.limits.VariableBytes
@@ -73,12 +74,12 @@ func (l limiter) MutateOperationParameters(_ context.Context, params *graphql.Ra
 		limit = l.limits.DocumentBytes
 	}
 	if fault := l.checkVariables(params.Variables, limit); fault != nil {
-		return fault.graphql()
+		return fault.GraphQL()
 	}
 	if err != nil {
 		return nil //nolint:nilerr // said better by the executor, which parses again
 	} else if fault := l.checkDocument(document); fault != nil {
-		return fault.graphql()
+		return fault.GraphQL()
 	}
 	return findOperation(document, params.OperationName)
 }
@@ -88,7 +89,7 @@ func (l limiter) MutateOperationContext(ctx context.Context, operation *graphql.
 	operation.DisableIntrospection = !l.open(ctx)
 	cost := complexity(operation.Operation.SelectionSet, operation.Variables, l.limits.Complexity)
 	if cost > l.limits.Complexity {
-		return overLimit("complexity", cost, l.limits.Complexity).graphql()
+		return OverLimit("complexity", cost, l.limits.Complexity).GraphQL()
 	}
 	return nil
 }
@@ -118,24 +119,42 @@ func bringsDocument(document *ast.QueryDocument) bool {
 	return is && field.Name == "rememberDocument"
 }
 
-func (l limiter) checkVariables(variables map[string]any, limit int) *fault {
+func (l limiter) checkVariables(variables map[string]any, limit int) *Fault {
 	if len(variables) == 0 {
 		return nil
 	}
 	raw, err := json.Marshal(variables)
 	if err != nil {
-		return badRequest("The variables cannot be read.")
+		return BadRequest("The variables cannot be read.")
 	}
 	if len(raw) > limit {
-		return overLimit("variable bytes", len(raw), limit)
+		return OverLimit("variable bytes", len(raw), limit)
 	}
 	if deep := nesting(variables); deep > l.limits.VariableNesting {
-		return overLimit("variable nesting", deep, l.limits.VariableNesting)
+		return OverLimit("variable nesting", deep, l.limits.VariableNesting)
 	}
 	if hasNUL(variables) {
 		return errNUL
 	}
 	return nil
+}
+
+// hasNUL reports whether a string of the value has the character U+0000. No
+// text has a use for it, and not every database can keep it.
+func hasNUL(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return strings.ContainsRune(value, 0)
+	case map[string]any:
+		for name, part := range value {
+			if strings.ContainsRune(name, 0) || hasNUL(part) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(value, hasNUL)
+	}
+	return false
 }
 
 func nesting(value any) int {
@@ -157,7 +176,7 @@ func nesting(value any) int {
 
 // checkTokens counts one token beyond the limit at most, and reads the strings
 // as their escapes mean them.
-func (l limiter) checkTokens(query string) *fault {
+func (l limiter) checkTokens(query string) *Fault {
 	lex := lexer.New(&ast.Source{Input: query})
 	for count := 0; ; count++ {
 		token, err := lex.ReadToken()
@@ -165,10 +184,10 @@ func (l limiter) checkTokens(query string) *fault {
 			return nil //nolint:nilerr // the parser says it better
 		}
 		if count+1 > l.limits.Tokens {
-			return overLimit("tokens", count+1, l.limits.Tokens)
+			return OverLimit("tokens", count+1, l.limits.Tokens)
 		}
 		if size := len(token.Value); token.Kind == lexer.Name && size > l.limits.NameBytes {
-			return overLimit("name bytes", size, l.limits.NameBytes)
+			return OverLimit("name bytes", size, l.limits.NameBytes)
 		}
 		if hasNUL(token.Value) {
 			return errNUL
@@ -176,14 +195,14 @@ func (l limiter) checkTokens(query string) *fault {
 	}
 }
 
-func (l limiter) checkDocument(document *ast.QueryDocument) *fault {
+func (l limiter) checkDocument(document *ast.QueryDocument) *Fault {
 	m := measure{document: document, limits: l.limits, depths: map[string]int{}, fields: map[string]int{}}
 	for _, operation := range document.Operations {
 		if depth := m.depth(operation.SelectionSet); depth > l.limits.Depth {
-			return overLimit("depth", depth, l.limits.Depth)
+			return OverLimit("depth", depth, l.limits.Depth)
 		}
 		if fields := m.count(operation.SelectionSet); fields > l.limits.RootFields {
-			return overLimit("root fields", fields, l.limits.RootFields)
+			return OverLimit("root fields", fields, l.limits.RootFields)
 		}
 		if operation.Operation == ast.Mutation {
 			if fault := m.once(operation.SelectionSet); fault != nil {
@@ -197,7 +216,7 @@ func (l limiter) checkDocument(document *ast.QueryDocument) *fault {
 	}
 	for _, fragment := range document.Fragments { // also those that nothing spreads are validated
 		if depth := m.fragment(m.depths, fragment.Name, m.depth); depth > l.limits.Depth {
-			return overLimit("depth", depth, l.limits.Depth)
+			return OverLimit("depth", depth, l.limits.Depth)
 		}
 		if fault := m.merged([]ast.SelectionSet{fragment.SelectionSet}, 1); fault != nil {
 			return fault
@@ -205,7 +224,7 @@ func (l limiter) checkDocument(document *ast.QueryDocument) *fault {
 		m.alias(fragment.SelectionSet)
 	}
 	if m.aliases > l.limits.Aliases {
-		return overLimit("aliases", m.aliases, l.limits.Aliases)
+		return OverLimit("aliases", m.aliases, l.limits.Aliases)
 	}
 	return nil
 }
@@ -224,7 +243,7 @@ type measure struct {
 // merged bounds what stands in one selection set once fragments are spread and
 // fields of the same name are merged: validation compares all pairs of those.
 // The sets that fields of one name bring are merged in turn.
-func (m *measure) merged(sets []ast.SelectionSet, depth int) *fault {
+func (m *measure) merged(sets []ast.SelectionSet, depth int) *Fault {
 	if depth > m.limits.Depth {
 		return nil // a cycle of fragments: whatever is deeper was refused already
 	}
@@ -233,12 +252,12 @@ func (m *measure) merged(sets []ast.SelectionSet, depth int) *fault {
 		one.add(set)
 	}
 	if one.selections > m.limits.Selections {
-		return overLimit("selections of one set", one.selections, m.limits.Selections)
+		return OverLimit("selections of one set", one.selections, m.limits.Selections)
 	}
 	// Each of them counts in the complexity as well, so that one bound holds
 	// for fragments that multiply each other.
 	if m.visited += one.selections; m.visited > m.limits.Complexity {
-		return overLimit("complexity", m.visited, m.limits.Complexity)
+		return OverLimit("complexity", m.visited, m.limits.Complexity)
 	}
 	for _, inner := range one.inner {
 		if fault := m.merged(inner, depth+1); fault != nil {
@@ -324,7 +343,7 @@ func (m *measure) fragment(known map[string]int, name string, walk func(ast.Sele
 }
 
 // once refuses a field of onceFields that stands in the set twice.
-func (m *measure) once(set ast.SelectionSet) *fault {
+func (m *measure) once(set ast.SelectionSet) *Fault {
 	for name := range onceFields {
 		known := map[string]int{}
 		var count func(ast.SelectionSet) int
@@ -345,7 +364,7 @@ func (m *measure) once(set ast.SelectionSet) *fault {
 			return min(seen, 2) // enough to refuse, and it cannot overflow
 		}
 		if seen := count(set); seen > 1 {
-			return overLimit(name+" in one operation", seen, 1)
+			return OverLimit(name+" in one operation", seen, 1)
 		}
 	}
 	return nil
@@ -364,6 +383,9 @@ func (m *measure) alias(set ast.SelectionSet) {
 		}
 	}
 }
+
+// MaxFirst is how many items one page may have.
+const MaxFirst = 100
 
 // listItems is how many items a list without `first` counts as.
 const listItems = 10
@@ -411,11 +433,11 @@ func items(field *ast.Field, variables map[string]any) int {
 	if field.Definition.Arguments.ForName("first") != nil {
 		switch first := field.ArgumentMap(variables)["first"].(type) {
 		case int64:
-			return int(min(max(first, 1), maxFirst))
+			return int(min(max(first, 1), MaxFirst))
 		case int:
-			return min(max(first, 1), maxFirst)
+			return min(max(first, 1), MaxFirst)
 		}
-		return maxFirst
+		return MaxFirst
 	}
 	// The edges of a connection, and hits, are counted by their `first` already.
 	if field.Definition.Type.Elem == nil || field.Name == "edges" || field.Name == "hits" || field.ObjectDefinition != nil && field.ObjectDefinition.BuiltIn {
