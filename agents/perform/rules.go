@@ -72,8 +72,8 @@ func (r *rules) Ceiling(agent, subject string) policy.Authority {
 	return ceiling
 }
 
-// Entitled says whether a person may decide for the approvers.
-func (r *rules) Entitled(approvers []policy.Approver, person policy.Principal, chain []string) error {
+// Voices says on whose behalf a person may decide for the approvers.
+func (r *rules) Voices(approvers []policy.Approver, person policy.Principal, chain []string, atMs int64) ([]string, error) {
 	acting := make([]policy.Principal, 0, len(chain))
 	for _, id := range chain {
 		principal, known := r.organisation.Principal(id)
@@ -86,5 +86,5 @@ func (r *rules) Entitled(approvers []policy.Approver, person policy.Principal, c
 		}
 		acting = append(acting, principal)
 	}
-	return policy.Entitled(approvers, person, acting, r.directory)
+	return policy.Voices(approvers, person, acting, r.directory, atMs)
 }

@@ -45,14 +45,14 @@ func (f *fixedRules) Tool(name string) (policy.ToolFacts, bool) {
 
 func (*fixedRules) Ceiling(string, string) policy.Authority { return authority() }
 
-func (*fixedRules) Entitled(approvers []policy.Approver, who policy.Principal, chain []string) error {
+func (*fixedRules) Voices(approvers []policy.Approver, who policy.Principal, chain []string, _ int64) ([]string, error) {
 	for _, a := range approvers {
 		mayStandIn := strings.HasPrefix(who.ID, "approver") && a.Principal == "olga"
 		if (a.Principal == who.ID || mayStandIn) && who.ID != chain[0] {
-			return nil
+			return []string{who.ID}, nil
 		}
 	}
-	return fmt.Errorf("%s may not", who.ID)
+	return nil, fmt.Errorf("%s may not", who.ID)
 }
 
 func authority() policy.Authority {

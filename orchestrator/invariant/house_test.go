@@ -54,11 +54,11 @@ func (rules) Ceiling(string, string) policy.Authority {
 	return policy.Authority{Tools: tools, MicroUSD: 1000, Tokens: 1000, DeadlineMs: 1 << 50, Turns: 9, CallsAtOnce: 4, Stage: policy.Automate}
 }
 
-func (rules) Entitled(_ []policy.Approver, person policy.Principal, _ []string) error {
+func (rules) Voices(_ []policy.Approver, person policy.Principal, _ []string, _ int64) ([]string, error) {
 	if person.ID != "olga" {
-		return errNobody
+		return nil, errNobody
 	}
-	return nil
+	return []string{person.ID}, nil
 }
 
 // house is a store on a file with runs of every kind in it.

@@ -37,6 +37,38 @@ func Entitled(approvers []Approver, who Principal, chain []Principal, dir Direct
 	return fmt.Errorf("%s: %w", who.ID, ErrNotNamed)
 }
 
+// Voices returns on whose behalf a principal may decide at atMs (UTC ms): its
+// own id where it is Entitled by itself, else the ids of those whom it is the
+// deputy of and who are Entitled themselves, sorted. A deputy's deputy speaks
+// for nobody but the deputy. Who is the deputy of somebody who asks decides
+// nothing of it, not even by itself.
+func Voices(approvers []Approver, who Principal, chain []Principal, dir Directory, atMs int64) ([]string, error) {
+	if _, err := eligible(who.ID, chain, dir); err != nil {
+		return nil, err
+	}
+	asking := requesters(chain, dir)
+	principals := dir.StandsFor(who.ID, atMs)
+	for _, id := range principals {
+		if meet(requesters([]Principal{{ID: id}}, dir), asking) {
+			return nil, fmt.Errorf("%s: %w", who.ID, ErrRequester)
+		}
+	}
+	own := Entitled(approvers, who, chain, dir)
+	if own == nil {
+		return []string{who.ID}, nil
+	}
+	var voices []string
+	for _, id := range principals {
+		if id != who.ID && Entitled(approvers, Principal{ID: id}, chain, dir) == nil {
+			voices = append(voices, id)
+		}
+	}
+	if len(voices) == 0 {
+		return nil, own
+	}
+	return voices, nil
+}
+
 // eligible returns the person with this id if it may decide anything at all
 // that the chain asks for.
 func eligible(id string, chain []Principal, dir Directory) (Principal, error) {

@@ -71,13 +71,28 @@ type Directory interface {
 	BudgetOwner(department string) (string, bool)
 	// LabelOwner returns the id of who may let a labelled text go further.
 	LabelOwner(label Label) (string, bool)
+	// StandsFor returns the ids of those whose deputy a person is at atMs (UTC
+	// ms), sorted.
+	StandsFor(id string, atMs int64) []string
 }
+
+// Deputy is somebody who decides and answers for a person for a while.
+type Deputy struct {
+	Person  string `json:"person"`  // principal id: for whom
+	Deputy  string `json:"deputy"`  // principal id: who does
+	FromMs  int64  `json:"fromMs"`  // UTC ms, the first
+	UntilMs int64  `json:"untilMs"` // UTC ms, no longer
+}
+
+// Holds reports whether it is in force at atMs (UTC ms).
+func (d Deputy) Holds(atMs int64) bool { return d.FromMs <= atMs && atMs < d.UntilMs }
 
 // Roster is a Directory of plain maps. The zero value knows nobody.
 type Roster struct {
 	People       map[string]Principal `json:"people"`       // by id
 	BudgetOwners map[string]string    `json:"budgetOwners"` // department to principal id
 	LabelOwners  map[Label]string     `json:"labelOwners"`  // label to principal id
+	Deputies     []Deputy             `json:"deputies,omitempty"`
 }
 
 var _ Directory = Roster{}
@@ -109,4 +124,16 @@ func (r Roster) BudgetOwner(department string) (string, bool) {
 func (r Roster) LabelOwner(label Label) (string, bool) {
 	owner, found := r.LabelOwners[label]
 	return owner, found
+}
+
+// StandsFor returns the ids of those whose deputy a person is at atMs, sorted.
+func (r Roster) StandsFor(id string, atMs int64) []string {
+	var people []string
+	for _, d := range r.Deputies {
+		if d.Deputy == id && d.Holds(atMs) {
+			people = append(people, d.Person)
+		}
+	}
+	slices.Sort(people)
+	return slices.Compact(people)
 }

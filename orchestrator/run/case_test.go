@@ -55,13 +55,13 @@ func (r *fixedRules) Ceiling(string, string) policy.Authority {
 	}
 	return ceiling
 }
-func (r *fixedRules) Entitled(approvers []policy.Approver, person policy.Principal, chain []string) error {
+func (r *fixedRules) Voices(approvers []policy.Approver, person policy.Principal, chain []string, _ int64) ([]string, error) {
 	for _, a := range approvers {
 		if a.Principal == person.ID && person.ID != chain[0] && person.ID != r.retired {
-			return nil
+			return []string{person.ID}, nil
 		}
 	}
-	return fmt.Errorf("%s may not", person.ID)
+	return nil, fmt.Errorf("%s may not", person.ID)
 }
 
 func authority(revision string) policy.Authority {

@@ -19,9 +19,10 @@ type Rules interface {
 	// Ceiling is what an agent may do for a subject at most, now. Killed or
 	// withdrawn agents and unknown subjects have the zero authority.
 	Ceiling(agent, subject string) policy.Authority
-	// Entitled says why a person may not decide for the approvers in a run
-	// with this acting chain, or nil.
-	Entitled(approvers []policy.Approver, person policy.Principal, chain []string) error
+	// Voices returns on whose behalf a person may decide at atMs (UTC ms) for
+	// the approvers in a run with this acting chain: the person's own id, or
+	// those whom they are the deputy of. The error says why on nobody's.
+	Voices(approvers []policy.Approver, person policy.Principal, chain []string, atMs int64) ([]string, error)
 }
 
 // Env is what Decide knows of the world: the database clock and the rules.

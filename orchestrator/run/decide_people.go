@@ -15,7 +15,8 @@ func (d *decider) decideApproval(c DecideApproval) *Refusal {
 	if approval == nil {
 		return refuse("NOT_FOUND", "There is no such approval.")
 	}
-	if d.env.Rules.Entitled(approval.Approvers, c.Person, d.s.Started.Chain) != nil {
+	voices := d.voices(approval.Approvers, c.Person)
+	if len(voices) == 0 {
 		return refuse("NOT_FOUND", "There is no such approval.")
 	}
 	switch {
@@ -28,18 +29,27 @@ func (d *decider) decideApproval(c DecideApproval) *Refusal {
 	case approval.NotAfterMs <= d.env.NowMs:
 		return refuseExpired()
 	}
+	word := ApprovalDecided{Approval: c.Approval, By: c.By, Granted: c.Granted, Reason: c.Reason}
 	for _, earlier := range approval.Decisions {
 		if earlier.By.Principal == c.By.Principal {
 			return refuse("ALREADY_DECIDED", "You decided before; another person has to.")
 		}
 	}
+	free := approval.free(voices)
+	if c.Granted && len(voices) > 0 && len(free) == 0 {
+		return refuse("ALREADY_DECIDED", "Who has a deputy has one voice all the same, and it was given; another person has to.")
+	}
+	if len(free) > 0 {
+		voices = free
+	}
+	word.By.OnBehalfOf = behalf(c.Person.ID, voices)
 	if cause, stale := d.stale(approval); stale && c.Granted {
 		d.emit(ApprovalVoided{Approval: c.Approval, Cause: cause})
 		d.Unmet = refuseStale(cause)
 		return nil
 	}
-	complete := !c.Granted || d.enough(approval, append(approval.grants(), c.Person))
-	d.emit(ApprovalDecided{Approval: c.Approval, By: c.By, Granted: c.Granted, Complete: complete, Reason: c.Reason})
+	word.Complete = !c.Granted || d.enough(approval, append(approval.grants(), word))
+	d.emit(word)
 	if !c.Granted {
 		d.stop(approval.Call, OutcomeDenied, "DENIED", c.Reason)
 	}
@@ -51,28 +61,61 @@ func (d *decider) decideApproval(c DecideApproval) *Refusal {
 // the end.
 func (d *decider) decideAfterEnd(c DecideApproval) *Refusal {
 	approval := d.s.Approval(c.Approval)
-	if approval == nil || d.env.Rules.Entitled(approval.Approvers, c.Person, d.s.Started.Chain) != nil {
+	if approval == nil || len(d.voices(approval.Approvers, c.Person)) == 0 {
 		return refuse("NOT_FOUND", "There is no such approval.")
 	}
 	return d.decided(approval)
 }
 
-// grants are the people who agreed so far.
-func (a *Approval) grants() []policy.Principal {
-	var people []policy.Principal
-	for _, decision := range a.Decisions {
-		if decision.Granted {
-			people = append(people, policy.Principal{ID: decision.By.Principal})
-		}
+// voices returns on whose behalf a person may decide for the approvers now.
+func (d *decider) voices(approvers []policy.Approver, person policy.Principal) []string {
+	voices, err := d.env.Rules.Voices(approvers, person, d.s.Started.Chain, d.env.NowMs)
+	if err != nil {
+		return nil
 	}
-	return people
+	return voices
 }
 
-// enough reports whether these people settle an approval: as many as it asks
+// behalf returns for whom else than itself a person speaks, with one of these
+// voices; empty for nobody else.
+func behalf(person string, voices []string) string {
+	if len(voices) == 0 || slices.Contains(voices, person) {
+		return ""
+	}
+	return voices[0]
+}
+
+// free returns those of the voices that nobody gave yet.
+func (a *Approval) free(voices []string) []string {
+	return slices.DeleteFunc(slices.Clone(voices), func(voice string) bool {
+		return slices.ContainsFunc(a.Decisions, func(earlier ApprovalDecided) bool { return earlier.voice() == voice })
+	})
+}
+
+// voice returns whose word it is: of who gave it, or of whom they stood for.
+func (e ApprovalDecided) voice() string {
+	if e.By.OnBehalfOf != "" {
+		return e.By.OnBehalfOf
+	}
+	return e.By.Principal
+}
+
+// grants are the words of those who agreed so far.
+func (a *Approval) grants() []ApprovalDecided {
+	var words []ApprovalDecided
+	for _, decision := range a.Decisions {
+		if decision.Granted {
+			words = append(words, decision)
+		}
+	}
+	return words
+}
+
+// enough reports whether these words settle an approval: as many as it asks
 // for in all, and in each group of approvers as many as the group needs, each
-// of them entitled now.
-func (d *decider) enough(approval *Approval, people []policy.Principal) bool {
-	if len(people) < approval.Quorum {
+// of somebody who is entitled now, by the voice that they gave it with.
+func (d *decider) enough(approval *Approval, words []ApprovalDecided) bool {
+	if len(words) < approval.Quorum {
 		return false
 	}
 	groups := map[int][]policy.Approver{}
@@ -84,8 +127,8 @@ func (d *decider) enough(approval *Approval, people []policy.Principal) bool {
 		for _, approver := range group {
 			need = max(need, approver.Quorum)
 		}
-		for _, person := range people {
-			if d.env.Rules.Entitled(group, person, d.s.Started.Chain) == nil {
+		for _, word := range words {
+			if slices.Contains(d.voices(group, policy.Principal{ID: word.By.Principal}), word.voice()) {
 				have++
 			}
 		}
@@ -152,8 +195,16 @@ func (d *decider) answer(c AnswerQuestion) *Refusal {
 	question := d.s.Question(c.Question)
 	// The person for whom the run acts may answer what it asks; only approvals
 	// keep requester and decider apart.
-	if question == nil || !d.mayAnswer(question, c) {
+	// A deputy answers under the same rules as it decides.
+	if question == nil {
 		return refuse("NOT_FOUND", "There is no such question.")
+	}
+	if !d.mayAnswer(question, c) {
+		voices := d.voices(question.To, c.Person)
+		if len(voices) == 0 {
+			return refuse("NOT_FOUND", "There is no such question.")
+		}
+		c.By.OnBehalfOf = behalf(c.Person.ID, voices)
 	}
 	switch {
 	case question.Status != QuestionOpen:

@@ -49,9 +49,11 @@ func (d *decider) resume(c Resume) *Refusal {
 	}
 	approvers := []policy.Approver{{Principal: d.s.Started.Contact, Why: "incident contact"},
 		{Principal: d.s.Started.Agent.Owner, Why: "agent owner"}}
-	if d.env.Rules.Entitled(approvers, c.Person, d.s.Started.Chain) != nil {
+	voices := d.voices(approvers, c.Person)
+	if len(voices) == 0 {
 		return refuse("NOT_FOUND", "There is no such run waiting for you.")
 	}
+	c.By.OnBehalfOf = behalf(c.Person.ID, voices)
 	if d.s.Parked != nil {
 		d.emit(Resumed{By: c.By})
 		if closing := d.closing(); closing != nil {

@@ -11,9 +11,11 @@ func (d *decider) resolveUncertain(c ResolveUncertain) *Refusal {
 	}
 	tool, _ := d.env.Rules.Tool(call.Tool)
 	owners := []policy.Approver{{Principal: tool.Owner, Why: "tool owner"}, {Principal: d.s.Started.Contact, Why: "incident contact"}}
-	if err := d.env.Rules.Entitled(owners, c.Person, d.s.Started.Chain); err != nil {
+	voices := d.voices(owners, c.Person)
+	if len(voices) == 0 {
 		return refuse("NOT_FOUND", "There is no such call waiting for you.")
 	}
+	c.By.OnBehalfOf = behalf(c.Person.ID, voices)
 	over := call.Phase == CallDone
 	switch {
 	case c.Resolution == Repeat && (!c.Override || over || d.s.Closing()):

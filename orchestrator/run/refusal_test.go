@@ -64,11 +64,11 @@ func (r *pairRules) Judge(policy.Request) policy.Verdict {
 	return policy.Verdict{Answer: policy.Hold, Revision: r.policy, Quorum: 2, Approvers: []policy.Approver{{Role: "controller", Quorum: 2, Why: "two of them"}}}
 }
 
-func (r *pairRules) Entitled(_ []policy.Approver, person policy.Principal, _ []string) error {
+func (r *pairRules) Voices(_ []policy.Approver, person policy.Principal, _ []string, _ int64) ([]string, error) {
 	if person.ID == r.retired {
-		return errRetired
+		return nil, errRetired
 	}
-	return nil
+	return []string{person.ID}, nil
 }
 
 var errRetired = &run.Refusal{Code: "RETIRED"}

@@ -108,6 +108,8 @@ type Identity struct {
 	Issuer    string `json:"issuer"`
 	TokenID   string `json:"tokenId"`
 	Digest    string `json:"digest"` // SHA-256 of the token, lower hex
+
+	OnBehalfOf string `json:"onBehalfOf,omitempty"` // principal id for whom it spoke as a deputy; empty: for itself
 }
 
 // Class is what kind of answer a model gave.

@@ -65,7 +65,7 @@ var mutants = []mutant{
 	{"a cancel closes its calls", "run/decide_close.go",
 		[]change{{"	d.closeCalls(VoidCancelled)\n", "	if !PLANTED {\n d.closeCalls(VoidCancelled)\n}\n"}}, "", "", "long after the faults stopped", 28},
 	{"only who is entitled decides", "run/decide_people.go",
-		[]change{{"if d.env.Rules.Entitled(approval.Approvers, c.Person, d.s.Started.Chain) != nil {", "if !PLANTED && d.env.Rules.Entitled(approval.Approvers, c.Person, d.s.Started.Chain) != nil {"}},
+		[]change{{"voices := d.voices(approval.Approvers, c.Person)\n\tif len(voices) == 0 {", "voices := d.voices(approval.Approvers, c.Person)\n\tif !PLANTED && len(voices) == 0 {"}},
 		"", "", "approved what they may not", 13},
 	{"a word is on what was seen", "run/decide_people.go",
 		[]change{{"case approval.Digest != c.Digest:", "case !PLANTED && approval.Digest != c.Digest:"}}, "", "", "a word on another digest was accepted", 11},

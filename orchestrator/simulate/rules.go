@@ -63,13 +63,13 @@ func (r rules) Tool(name string) (policy.ToolFacts, bool) {
 // Ceiling is what every run starts with, and more.
 func (r rules) Ceiling(string, string) policy.Authority { return authority(1 << 40) }
 
-// Entitled names people by id, and never who asked.
-func (r rules) Entitled(approvers []policy.Approver, who policy.Principal, chain []string) error {
+// Voices names people by id, each for itself, and never who asked.
+func (r rules) Voices(approvers []policy.Approver, who policy.Principal, chain []string, _ int64) ([]string, error) {
 	named := func(a policy.Approver) bool { return a.Principal == who.ID }
 	if who.ID == chain[0] || !slices.ContainsFunc(approvers, named) {
-		return fmt.Errorf("%s may not", who.ID)
+		return nil, fmt.Errorf("%s may not", who.ID)
 	}
-	return nil
+	return []string{who.ID}, nil
 }
 
 func authority(money int64) policy.Authority {

@@ -57,12 +57,12 @@ func (r rules) Tool(name string) (policy.ToolFacts, bool) {
 // Ceiling is the authority that every run of the walk starts with.
 func (r rules) Ceiling(string, string) policy.Authority { return r.scope.authority() }
 
-// Entitled names people by id alone.
-func (r rules) Entitled(approvers []policy.Approver, person policy.Principal, _ []string) error {
+// Voices names people by id alone, each for itself.
+func (r rules) Voices(approvers []policy.Approver, person policy.Principal, _ []string, _ int64) ([]string, error) {
 	for _, approver := range approvers {
 		if approver.Principal == person.ID && person.ID != "" {
-			return nil
+			return []string{person.ID}, nil
 		}
 	}
-	return errNotNamed
+	return nil, errNotNamed
 }
