@@ -51,6 +51,7 @@ type Question struct {
 	Text     string
 	Spaces   []view.Space // narrows; empty: all that the reader may read
 	Kinds    []view.Kind  // narrows; empty: all
+	Refs     []string     // narrows to what is from one of these sources, as view.Source.Ref; empty: all
 	Limit    int          // hits; 0: 10, at most 100
 	Tokens   int          // stops before the hits exceed this many tokens (bytes/4); 0: no bound
 	AsOfMs   int64        // what was true then; 0: now

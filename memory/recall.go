@@ -50,7 +50,8 @@ func (s *Service) Recall(ctx context.Context, reader view.Reader, question Quest
 		if err != nil {
 			return Recollection{}, err
 		}
-		r := &recalling{asking: &asking{Reader: reader}, service: s, question: question, meant: meant.clone(), fitting: map[index.Ref]*store.Checked{}}
+		r := &recalling{asking: &asking{Reader: reader}, service: s, question: question, meant: meant.clone(), fitting: map[index.Ref]*store.Checked{},
+			sources: s.refKeys(reader.Organisation, question.Refs)}
 		candidates, err := r.gather(ctx)
 		if err != nil {
 			return Recollection{}, err
@@ -132,6 +133,18 @@ func (m *meaning) note(n int, vectors [][]float32, err error) error {
 	return err
 }
 
+// refKeys are the keys of sources as the store has them; nil for none.
+func (s *Service) refKeys(organisation string, refs []string) map[string]bool {
+	if len(refs) == 0 {
+		return nil
+	}
+	keys := map[string]bool{}
+	for _, ref := range refs {
+		keys[s.store.RefKey(organisation, Normal(ref))] = true
+	}
+	return keys
+}
+
 func (s *Service) rules(ctx context.Context, organisation string) (Rules, error) {
 	if s.config.Rules == nil {
 		return Rules{}, nil
@@ -149,6 +162,7 @@ type recalling struct {
 	stale    bool                         // an index suggested what the store has not, or no longer
 	moved    bool                         // other vector spaces are searched now
 	fitting  map[index.Ref]*store.Checked // what was looked up; nil for what does not fit
+	sources  map[string]bool              // store.RefKeys of Question.Refs; nil for all
 }
 
 // gather returns everything that has to be ranked: of each part of each index
@@ -263,7 +277,8 @@ func (r *recalling) fit(ctx context.Context, checked []store.Checked) ([]store.C
 	return slices.DeleteFunc(checked, func(c store.Checked) bool {
 		item := c.Outline()
 		return !r.moment.Holds(item) || item.Archived && !r.question.Archived ||
-			len(r.question.Kinds) > 0 && !slices.Contains(r.question.Kinds, c.Kind) || g.replaced(item)
+			len(r.question.Kinds) > 0 && !slices.Contains(r.question.Kinds, c.Kind) ||
+			r.sources != nil && !r.sources[c.Ref] || g.replaced(item)
 	}), nil
 }
 

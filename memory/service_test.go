@@ -71,3 +71,28 @@ func TestWhoWroteSomethingMayForgetItThoughTheySeeOnlyAPart(t *testing.T) {
 		require.Empty(t, h.recall(t, reader, "Call after ten"))
 	}
 }
+
+// A question may be asked of some documents alone.
+func TestRecallNarrowsToSources(t *testing.T) {
+	h := build(t, sqlite)
+	bob := person("bob")
+	ids := map[string]string{}
+	for _, ref := range []string{"a.txt", "b.txt", "c.txt"} {
+		draft := fact("The notice of " + ref + " is kept in every copy.")
+		draft.Kind, draft.Source = view.Passage, view.Source{Kind: view.FromDocument, Ref: ref, Position: 1}
+		ids[ref] = h.remember(t, bob, draft).ID
+	}
+	for _, row := range [][]string{{"a.txt"}, {"b.txt", "c.txt"}, {"d.txt"}} {
+		found, err := h.Recall(t.Context(), bob, memory.Question{Text: "Is the notice kept in every copy?", Refs: row})
+		require.NoError(t, err)
+		var got []string
+		for _, hit := range found.Hits {
+			got = append(got, hit.Source.Ref)
+		}
+		want := row
+		if ids[row[0]] == "" {
+			want = nil
+		}
+		require.ElementsMatch(t, want, got)
+	}
+}
