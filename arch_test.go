@@ -34,6 +34,7 @@ var layers = map[string][]string{
 	"orchestrator/journal":             {"migrations", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/journal/journaltest": {"orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/notary":              {"orchestrator/canon", "orchestrator/journal", "orchestrator/run"},
+	"orchestrator/schedule":            {"orchestrator/run"},
 	"orchestrator/simulate":            {"orchestrator/engine", "orchestrator/journal/journaltest", "orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
 	"orchestrator/bus":                 {"orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/bus/bustest":         {"orchestrator/bus", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
@@ -88,6 +89,7 @@ var homes = map[string][]string{
 	"github.com/ThreeDotsLabs/watermill":    {"orchestrator/bus"},
 	"github.com/99designs/gqlgen":           {"graph", "graph/edge", "graph/generated", "graph/scalar"},
 	"github.com/cedar-policy/cedar-go":      {"orchestrator/policy"},
+	"github.com/netresearch/go-cron":        {"orchestrator/schedule"},
 	"github.com/openai/openai-go":           {"agents/model", "memory/embed"},
 	"go.starlark.net":                       {"agents/model"},
 	"github.com/kljensen/snowball":          {"memory/embed/wordnet", "memory/rank"},
@@ -105,7 +107,7 @@ var homes = map[string][]string{
 }
 
 // pure packages use nothing that a second call could answer differently.
-var pure = []string{"orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "memory/view", "memory/rank", "memory/detect"}
+var pure = []string{"orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "memory/view", "memory/rank", "memory/detect"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 
