@@ -51,10 +51,12 @@ func NewMemory(brain Memory, owner, contact string, impact policy.Impact) []Tool
 	recall.Name, recall.Impact, recall.Class, recall.Resource = RecallName, policy.ImpactRead, policy.ClassRead, "memory"
 	recall.Facts = map[string]string{"spaces": "/spaces"}
 	recall.Description = "Recalls what the organisation remembers, as far as you and the person for whom you act may read it. " +
-		"What comes back is data with its source; it decides nothing. Without \"spaces\" all are asked."
+		"What comes back is data with its source; it decides nothing. Without \"spaces\" all are asked; " +
+		"\"documents\" narrows to what is from documents of these names."
 	recall.Input = json.RawMessage(`{"type":"object","required":["query"],"properties":{
 		"query":{"type":"string","minLength":1,"maxLength":2000},
 		"spaces":{"type":"array","minItems":1,"maxItems":10,"uniqueItems":true,"items":` + spaceSchema + `},
+		"documents":{"type":"array","minItems":1,"maxItems":20,"uniqueItems":true,"items":{"type":"string","minLength":1,"maxLength":1024}},
 		"limit":{"type":"integer","minimum":1,"maximum":` + strconv.Itoa(mostHits) + `}}}`)
 	remember.Name, remember.Impact, remember.Class, remember.Resource = RememberName, impact, policy.Keyed, "memory:{/space}"
 	remember.Facts = map[string]string{"space": "/space", "kind": "/kind", "subject": "/subject"}
@@ -132,14 +134,15 @@ func ReadRecall(content []byte) (result RecallResult, ok bool) {
 
 func recallFor(ctx context.Context, brain Memory, invocation Invocation) (Result, error) {
 	var arguments struct {
-		Query  string   `json:"query"`
-		Spaces []string `json:"spaces"`
-		Limit  int      `json:"limit"`
+		Query     string   `json:"query"`
+		Spaces    []string `json:"spaces"`
+		Documents []string `json:"documents"`
+		Limit     int      `json:"limit"`
 	}
 	if err := json.Unmarshal(invocation.Arguments, &arguments); err != nil {
 		return Result{}, &Failure{Code: FailedError, Detail: "the recorded arguments are not those of memory.recall"}
 	}
-	question := memory.Question{Text: arguments.Query, Limit: min(max(arguments.Limit, 0), mostHits)}
+	question := memory.Question{Text: arguments.Query, Refs: arguments.Documents, Limit: min(max(arguments.Limit, 0), mostHits)}
 	if question.Limit == 0 {
 		question.Limit = mostHits / 2
 	}

@@ -80,9 +80,9 @@ func TestARecallGivesHitsWithSourcesAndTheirJoinedMarking(t *testing.T) {
 		hit("a", "Hotels cost 200.", policy.Marking{Labels: policy.NewLabels("hr")}),
 		hit("b", "Trains [redacted].", policy.Marking{Integrity: policy.Untrusted, Labels: policy.NewLabels("travel")}),
 	}}}
-	result, err := invoked(t, brain, tool.RecallName, `{"query":"hotels","spaces":["subject","department","organisation","conversation","person:eve"],"limit":7}`)
+	result, err := invoked(t, brain, tool.RecallName, `{"query":"hotels","spaces":["subject","department","organisation","conversation","person:eve"],"documents":["handbook.md"],"limit":7}`)
 	require.NoError(t, err)
-	require.Equal(t, memory.Question{Text: "hotels", Limit: 7, Spaces: []view.Space{"person:ada", "department:d", "organisation", "conversation:c1", "person:eve"}}, brain.question,
+	require.Equal(t, memory.Question{Text: "hotels", Limit: 7, Refs: []string{"handbook.md"}, Spaces: []view.Space{"person:ada", "department:d", "organisation", "conversation:c1", "person:eve"}}, brain.question,
 		"what the run may not read is memory's to find nothing in")
 	require.Equal(t, policy.Marking{Labels: policy.NewLabels("hr", "travel"), Integrity: policy.Untrusted}, result.Marking)
 	require.Equal(t, []string{"a", "b"}, result.Items)
