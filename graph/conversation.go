@@ -6,6 +6,7 @@ import (
 
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/opaque"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/run"
 )
@@ -16,7 +17,7 @@ func (r queries) Conversation(ctx context.Context, id string) (*generated.Conver
 	if err != nil {
 		return nil, err
 	}
-	parts, err := readID(id, caller.Principal.Organisation, conversationNode, 1)
+	parts, err := opaque.ReadID(id, caller.Principal.Organisation, opaque.Conversation, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func (r root) conversation(ctx context.Context, caller Caller, id string) (*gene
 }
 
 func (v *viewer) conversation(c Conversation) *generated.Conversation {
-	return &generated.Conversation{ID: v.id(conversationNode, c.ID), Title: v.text(c.Title), Participants: v.actors(c.Participants), CreatedAt: at(c.CreatedMs)}
+	return &generated.Conversation{ID: v.id(opaque.Conversation, c.ID), Title: v.text(c.Title), Participants: v.actors(c.Participants), CreatedAt: at(c.CreatedMs)}
 }
 
 // Conversations lists conversations.
@@ -45,19 +46,19 @@ func (r queries) Conversations(ctx context.Context, first int, after *string) (*
 	if err != nil {
 		return nil, err
 	}
-	list, err := readList("conversations", first, after, func(after string, first int) ([]Conversation, string, error) {
+	list, err := opaque.ReadList("conversations", first, after, func(after string, first int) ([]Conversation, string, error) {
 		return r.config.Conversations.List(ctx, caller, after, first)
 	})
 	if err != nil {
 		return nil, err
 	}
-	v, err := newViewer(ctx, r.config, caller, each(list.items, func(c Conversation) run.Text { return c.Title }))
+	v, err := newViewer(ctx, r.config, caller, each(list.Items, func(c Conversation) run.Text { return c.Title }))
 	if err != nil {
 		return nil, err
 	}
-	out := &generated.ConversationConnection{Edges: []*generated.ConversationEdge{}, PageInfo: pageInfo(list.cursors, list.more)}
-	for i, item := range list.items {
-		out.Edges = append(out.Edges, &generated.ConversationEdge{Cursor: list.cursors[i], Node: v.conversation(item)})
+	out := &generated.ConversationConnection{Edges: []*generated.ConversationEdge{}, PageInfo: pageInfo(list.Cursors, list.More)}
+	for i, item := range list.Items {
+		out.Edges = append(out.Edges, &generated.ConversationEdge{Cursor: list.Cursors[i], Node: v.conversation(item)})
 	}
 	return out, nil
 }
@@ -68,7 +69,7 @@ func (r conversations) Entries(ctx context.Context, obj *generated.Conversation,
 	if err != nil {
 		return nil, err
 	}
-	from, err := readPosition(after, id)
+	from, err := opaque.ReadPosition(after, id)
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +100,11 @@ func (r conversations) of(ctx context.Context, obj *generated.Conversation, firs
 	if err != nil {
 		return caller, "", err
 	}
-	parts, err := readID(obj.ID, caller.Principal.Organisation, conversationNode, 1)
+	parts, err := opaque.ReadID(obj.ID, caller.Principal.Organisation, opaque.Conversation, 1)
 	if err != nil {
 		return caller, "", err
 	}
-	return caller, parts[0], checkFirst(first)
+	return caller, parts[0], opaque.CheckFirst(first)
 }
 
 // entries maps entries for a caller, opening all their texts at once.
@@ -122,10 +123,10 @@ func (r root) entries(ctx context.Context, caller Caller, entries []engine.Entry
 		node := &generated.Entry{Number: int64(e.Number), Kind: generated.EntryKind(strings.ToUpper(e.Kind)), Author: v.actor(e.Author),
 			Text: v.optional(e.Text), At: at(e.AtMs)}
 		if e.Run != "" {
-			id := v.id(runNode, e.Run)
+			id := v.id(opaque.Run, e.Run)
 			node.Run = &id
 		}
-		return &generated.EntryEdge{Cursor: positionCursor(e.Conversation, e.Number), Node: node}
+		return &generated.EntryEdge{Cursor: opaque.Position(e.Conversation, e.Number), Node: node}
 	}), nil
 }
 
@@ -186,7 +187,7 @@ func (r mutations) sendMessage(ctx context.Context, in generated.SendMessageInpu
 	if err := checkText("text", in.Text, maxText); err != nil {
 		return "", Outcome{}, err
 	}
-	parts, err := readID(in.Conversation, c.caller.Principal.Organisation, conversationNode, 1)
+	parts, err := opaque.ReadID(in.Conversation, c.caller.Principal.Organisation, opaque.Conversation, 1)
 	if err != nil {
 		return "", Outcome{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/opaque"
 	"gantry.dev/graph/remembered"
 	"gantry.dev/memory"
 	"gantry.dev/memory/embed"
@@ -19,7 +20,6 @@ var (
 	errRevoked     = &edge.Fault{Code: edge.CodeRevoked, Message: "You may no longer follow this."}
 	errNotFound    = &edge.Fault{Code: edge.CodeNotFound, Message: "There is no such thing, or none that you may know of."}
 	errNotCleared  = &edge.Fault{Code: edge.CodeNotCleared, Message: "The journal names labels that you are not cleared for; ask for the export as somebody who is."}
-	errCursor      = &edge.Fault{Code: edge.CodeCursorInvalid, Message: "The cursor is not one of this list; begin without one."}
 	errTooBusy     = &edge.Fault{Code: edge.CodeTooBusy, Message: "The run is too busy; send the command again with the same commandId.", Extra: map[string]any{"retryable": true}}
 	errStore       = &edge.Fault{Code: edge.CodeStore, Message: "The journal takes no writes now; send the command again with the same commandId.", Extra: map[string]any{"retryable": true}}
 	errReused      = &edge.Fault{Code: "COMMAND_ID_REUSED", Message: "This command id was used for another request; make a fresh one."}
@@ -70,7 +70,7 @@ func ofMemory(err error) *edge.Fault {
 		case edge.CodeNotFound:
 			return errNotFound
 		case "CURSOR":
-			return errCursor
+			return opaque.ErrCursor
 		case "COMMAND_REUSED":
 			return errReused
 		}

@@ -8,6 +8,7 @@ import (
 
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/opaque"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -20,14 +21,14 @@ func (r runs) Events(ctx context.Context, obj *generated.Run, first int, after *
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFirst(first); err != nil {
+	if err := opaque.CheckFirst(first); err != nil {
 		return nil, err
 	}
-	parts, err := readID(obj.ID, caller.Principal.Organisation, runNode, 1)
+	parts, err := opaque.ReadID(obj.ID, caller.Principal.Organisation, opaque.Run, 1)
 	if err != nil {
 		return nil, err
 	}
-	from, err := readPosition(after, parts[0])
+	from, err := opaque.ReadPosition(after, parts[0])
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (r queries) Audit(ctx context.Context, id string) (*generated.Audit, error)
 	if err != nil {
 		return nil, err
 	}
-	parts, err := readID(id, caller.Principal.Organisation, runNode, 1)
+	parts, err := opaque.ReadID(id, caller.Principal.Organisation, opaque.Run, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func (r runs) Export(ctx context.Context, obj *generated.Run) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	parts, err := readID(obj.ID, caller.Principal.Organisation, runNode, 1)
+	parts, err := opaque.ReadID(obj.ID, caller.Principal.Organisation, opaque.Run, 1)
 	if err != nil {
 		return "", err
 	}
@@ -154,7 +155,7 @@ func (r root) events(ctx context.Context, caller Caller, records []run.Record) (
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, &generated.RunEvent{Cursor: positionCursor(record.Run, record.Seq), Seq: int64(record.Seq), Kind: string(record.Kind),
+		out = append(out, &generated.RunEvent{Cursor: opaque.Position(record.Run, record.Seq), Seq: int64(record.Seq), Kind: string(record.Kind),
 			At: at(record.AtMs), Summary: summary(record.Kind), Event: body})
 	}
 	return out, nil

@@ -10,6 +10,7 @@ import (
 
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/opaque"
 	"gantry.dev/graph/remembered"
 	"gantry.dev/memory"
 	"gantry.dev/memory/view"
@@ -48,9 +49,9 @@ func (r root) rememberingAs(ctx context.Context, caller Caller, conversations ..
 		return remembering{}, err
 	}
 	return remembering{brain: r.config.Brain, caller: caller, reader: reader, names: remembered.Names{
-		Item:    func(parts ...string) string { return v.id(memoryNode, parts...) },
-		Run:     func(id string) string { return v.id(runNode, id) },
-		Receipt: func(id string) string { return v.id(forgettingNode, id) },
+		Item:    func(parts ...string) string { return v.id(opaque.Memory, parts...) },
+		Run:     func(id string) string { return v.id(opaque.Run, id) },
+		Receipt: func(id string) string { return v.id(opaque.Forgetting, id) },
 		Actor:   v.actor, Display: display}}, nil
 }
 
@@ -70,9 +71,9 @@ func conversationsIn(spaces ...string) (ids []string) {
 func readItems(ids []string, organisation string) (items, conversations []string, err error) {
 	items = make([]string, 0, len(ids))
 	for _, id := range ids {
-		parts, err := readID(id, organisation, memoryNode, 1)
+		parts, err := opaque.ReadID(id, organisation, opaque.Memory, 1)
 		if err != nil {
-			if parts, err = readID(id, organisation, memoryNode, 2); err != nil {
+			if parts, err = opaque.ReadID(id, organisation, opaque.Memory, 2); err != nil {
 				return nil, nil, err
 			}
 			conversations = append(conversations, parts[0])
@@ -85,7 +86,7 @@ func readItems(ids []string, organisation string) (items, conversations []string
 
 // Recall returns what fits a question.
 func (r queries) Recall(ctx context.Context, query string, spaces []string, kinds []generated.MemoryKind, first int, tokens *int, asOf, knownAt *time.Time, archived bool) (*generated.Recollection, error) {
-	if err := checkFirst(first); err != nil {
+	if err := opaque.CheckFirst(first); err != nil {
 		return nil, err
 	}
 	question, err := remembered.Question(query, spaces, kinds, first, tokens, asOf, knownAt, archived)
@@ -145,15 +146,15 @@ func (r queries) MemoryItems(ctx context.Context, in *generated.MemoryFilter, fi
 	if err != nil {
 		return nil, err
 	}
-	list, err := readList("memory "+digest, first, after, func(after string, first int) ([]view.Rendering, string, error) {
+	list, err := opaque.ReadList("memory "+digest, first, after, func(after string, first int) ([]view.Rendering, string, error) {
 		return m.list(ctx, filter, after, first)
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &generated.MemoryConnection{Edges: []*generated.MemoryEdge{}, PageInfo: pageInfo(list.cursors, list.more)}
-	for i, item := range list.items {
-		out.Edges = append(out.Edges, &generated.MemoryEdge{Cursor: list.cursors[i], Node: m.names.Show(item)})
+	out := &generated.MemoryConnection{Edges: []*generated.MemoryEdge{}, PageInfo: pageInfo(list.Cursors, list.More)}
+	for i, item := range list.Items {
+		out.Edges = append(out.Edges, &generated.MemoryEdge{Cursor: list.Cursors[i], Node: m.names.Show(item)})
 	}
 	return out, nil
 }
@@ -185,7 +186,7 @@ func (r queries) ForgetReceipt(ctx context.Context, id string) (*generated.Forge
 	if err != nil {
 		return nil, err
 	}
-	parts, err := readID(id, m.caller.Principal.Organisation, forgettingNode, 1)
+	parts, err := opaque.ReadID(id, m.caller.Principal.Organisation, opaque.Forgetting, 1)
 	if err != nil {
 		return nil, err
 	}

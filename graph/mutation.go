@@ -6,6 +6,7 @@ import (
 
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/opaque"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
@@ -82,16 +83,16 @@ func (r root) runPayload(ctx context.Context, client *string, outcome Outcome, e
 type builder func(by run.Identity, seal func(string) run.Text, person policy.Principal) run.Command
 
 // submit takes a command to the run that a global id names.
-func (r root) submit(ctx context.Context, commandID *string, kind nodeKind, id string, build func(rest []string) builder) (Outcome, error) {
+func (r root) submit(ctx context.Context, commandID *string, kind opaque.Kind, id string, build func(rest []string) builder) (Outcome, error) {
 	c, err := r.command(ctx, commandID)
 	if err != nil {
 		return Outcome{}, err
 	}
 	parts := 1
-	if kind != runNode {
+	if kind != opaque.Run {
 		parts = 2
 	}
-	named, err := readID(id, c.caller.Principal.Organisation, kind, parts)
+	named, err := opaque.ReadID(id, c.caller.Principal.Organisation, kind, parts)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -128,7 +129,7 @@ func (r mutations) startRun(ctx context.Context, in generated.StartRunInput) (Ou
 	}
 	start := StartInput{Agent: in.Agent, Goal: in.Goal, CommandID: c.id, MicroUSD: in.Money}
 	if in.Conversation != nil {
-		parts, err := readID(*in.Conversation, c.caller.Principal.Organisation, conversationNode, 1)
+		parts, err := opaque.ReadID(*in.Conversation, c.caller.Principal.Organisation, opaque.Conversation, 1)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -142,7 +143,7 @@ func (r mutations) SteerRun(ctx context.Context, in generated.SteerRunInput) (*g
 	if err := checkText("text", in.Text, maxText); err != nil {
 		return r.runPayload(ctx, in.ClientMutationID, Outcome{}, err)
 	}
-	outcome, err := r.submit(ctx, in.CommandID, runNode, in.Run, func([]string) builder {
+	outcome, err := r.submit(ctx, in.CommandID, opaque.Run, in.Run, func([]string) builder {
 		return func(by run.Identity, seal func(string) run.Text, _ policy.Principal) run.Command {
 			return run.Steer{Steer: r.config.NewID(), By: by, Text: seal(in.Text), Interrupt: in.Interrupt, Void: in.Void}
 		}
@@ -152,7 +153,7 @@ func (r mutations) SteerRun(ctx context.Context, in generated.SteerRunInput) (*g
 
 // CancelRun cancels a run.
 func (r mutations) CancelRun(ctx context.Context, in generated.CancelRunInput) (*generated.RunPayload, error) {
-	outcome, err := r.submit(ctx, in.CommandID, runNode, in.Run, func([]string) builder {
+	outcome, err := r.submit(ctx, in.CommandID, opaque.Run, in.Run, func([]string) builder {
 		return func(by run.Identity, seal func(string) run.Text, _ policy.Principal) run.Command {
 			return run.Cancel{By: by, Reason: sealOptional(seal, in.Reason)}
 		}
@@ -165,7 +166,7 @@ func (r mutations) ResumeRun(ctx context.Context, in generated.ResumeRunInput) (
 	if in.Turns < 0 || in.Money < 0 || in.Tokens < 0 {
 		return r.runPayload(ctx, in.ClientMutationID, Outcome{}, &inputError{"INVALID", "input", "A limit is raised, not lowered: no number may be negative."})
 	}
-	outcome, err := r.submit(ctx, in.CommandID, runNode, in.Run, func([]string) builder {
+	outcome, err := r.submit(ctx, in.CommandID, opaque.Run, in.Run, func([]string) builder {
 		return func(by run.Identity, _ func(string) run.Text, person policy.Principal) run.Command {
 			resume := run.Resume{By: by, Person: person, Turns: in.Turns, Amount: run.Amount{MicroUSD: in.Money, Tokens: in.Tokens}, Accept: in.Accept, End: in.End}
 			if in.Deadline != nil {
@@ -179,7 +180,7 @@ func (r mutations) ResumeRun(ctx context.Context, in generated.ResumeRunInput) (
 
 // DecideApproval decides a held call.
 func (r mutations) DecideApproval(ctx context.Context, in generated.DecideApprovalInput) (*generated.RunPayload, error) {
-	outcome, err := r.submit(ctx, in.CommandID, approvalNode, in.ID, func(rest []string) builder {
+	outcome, err := r.submit(ctx, in.CommandID, opaque.Approval, in.ID, func(rest []string) builder {
 		return func(by run.Identity, seal func(string) run.Text, person policy.Principal) run.Command {
 			return run.DecideApproval{Approval: rest[0], Digest: in.Digest, Granted: in.Decision == generated.ApprovalDecisionApprove,
 				By: by, Person: person, Reason: sealOptional(seal, in.Reason)}
@@ -193,7 +194,7 @@ func (r mutations) AnswerQuestion(ctx context.Context, in generated.AnswerQuesti
 	if err := checkText("answer", in.Answer, maxText); err != nil {
 		return r.runPayload(ctx, in.ClientMutationID, Outcome{}, err)
 	}
-	outcome, err := r.submit(ctx, in.CommandID, questionNode, in.ID, func(rest []string) builder {
+	outcome, err := r.submit(ctx, in.CommandID, opaque.Question, in.ID, func(rest []string) builder {
 		return func(by run.Identity, seal func(string) run.Text, person policy.Principal) run.Command {
 			return run.AnswerQuestion{Question: rest[0], By: by, Person: person, Answer: seal(in.Answer)}
 		}
@@ -206,7 +207,7 @@ func (r mutations) ResolveUncertain(ctx context.Context, in generated.ResolveUnc
 	if err := checkText("evidence", in.Evidence, maxText); err != nil {
 		return r.runPayload(ctx, in.ClientMutationID, Outcome{}, err)
 	}
-	outcome, err := r.submit(ctx, in.CommandID, runNode, in.Run, func([]string) builder {
+	outcome, err := r.submit(ctx, in.CommandID, opaque.Run, in.Run, func([]string) builder {
 		return func(by run.Identity, seal func(string) run.Text, person policy.Principal) run.Command {
 			return run.ResolveUncertain{Call: in.Call, By: by, Person: person, Resolution: run.Resolution(in.Resolution),
 				Override: in.Override, Evidence: seal(in.Evidence)}

@@ -8,6 +8,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/opaque"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -26,14 +27,14 @@ func (r queries) Viewer(ctx context.Context) (*generated.Viewer, error) {
 
 // Node returns one thing by its id.
 func (r queries) Node(ctx context.Context, id string) (generated.Node, error) {
-	switch kindOf(id) {
-	case runNode:
+	switch opaque.KindOf(id) {
+	case opaque.Run:
 		return present(r.Run(ctx, id))
-	case conversationNode:
+	case opaque.Conversation:
 		return present(r.Conversation(ctx, id))
-	case agentNode:
+	case opaque.Agent:
 		return present(r.agentByID(ctx, id))
-	case memoryNode:
+	case opaque.Memory:
 		return present(r.MemoryItem(ctx, id))
 	}
 	return nil, engine.ErrNotFound
@@ -68,7 +69,7 @@ func (r queries) agentByID(ctx context.Context, id string) (*generated.Agent, er
 	if err != nil {
 		return nil, err
 	}
-	parts, err := readID(id, caller.Principal.Organisation, agentNode, 1)
+	parts, err := opaque.ReadID(id, caller.Principal.Organisation, opaque.Agent, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func (r root) agent(ctx context.Context, caller Caller, name string) (*generated
 
 func (v *viewer) agent(a Agent) *generated.Agent {
 	revision := a.Revision
-	return &generated.Agent{ID: v.id(agentNode, revision.Name), Name: revision.Name, Description: revision.Description, Department: revision.Department,
+	return &generated.Agent{ID: v.id(opaque.Agent, revision.Name), Name: revision.Name, Description: revision.Description, Department: revision.Department,
 		Owner: v.actor(revision.Owner), Contact: v.actor(revision.Contact), Persona: revision.Persona, Revision: a.Digest,
 		Stage: generated.Stage(a.Stage.String()), Audience: words(revision.Audience), Models: words(revision.Models), Stopped: a.Stopped,
 		Tools: each(revision.Tools, func(use agents.ToolUse) *generated.ToolUse {

@@ -8,6 +8,7 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/graph/edge"
+	"gantry.dev/graph/opaque"
 	"gantry.dev/graph/remembered"
 	"gantry.dev/memory"
 	"gantry.dev/memory/view"
@@ -21,7 +22,7 @@ import (
 type Caller = edge.Caller
 
 // ErrCursor means that a number to go on after is beyond the end of its stream.
-var ErrCursor error = errCursor
+var ErrCursor error = opaque.ErrCursor
 
 // Directory finds principals.
 type Directory interface {

@@ -10,6 +10,7 @@ import (
 
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/opaque"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -22,7 +23,7 @@ func (r queries) Run(ctx context.Context, id string) (*generated.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts, err := readID(id, caller.Principal.Organisation, runNode, 1)
+	parts, err := opaque.ReadID(id, caller.Principal.Organisation, opaque.Run, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (r queries) Runs(ctx context.Context, filter *generated.RunFilter, first in
 	}
 	wanted, err := runFilter(caller, filter)
 	if errors.Is(err, engine.ErrNotFound) { // no run is of what does not exist
-		return &generated.RunConnection{Edges: []*generated.RunEdge{}, PageInfo: pageInfo(nil, false)}, checkFirst(first)
+		return &generated.RunConnection{Edges: []*generated.RunEdge{}, PageInfo: pageInfo(nil, false)}, opaque.CheckFirst(first)
 	}
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func runFilter(caller Caller, filter *generated.RunFilter) (RunFilter, error) {
 		out.Subject = *filter.Subject
 	}
 	if filter.Conversation != nil {
-		parts, err := readID(*filter.Conversation, caller.Principal.Organisation, conversationNode, 1)
+		parts, err := opaque.ReadID(*filter.Conversation, caller.Principal.Organisation, opaque.Conversation, 1)
 		if err != nil {
 			return out, err
 		}
@@ -68,14 +69,14 @@ func runFilter(caller Caller, filter *generated.RunFilter) (RunFilter, error) {
 }
 
 func (r root) runPage(ctx context.Context, caller Caller, filter RunFilter, first int, after *string) (*generated.RunConnection, error) {
-	list, err := readList("runs", first, after, func(after string, first int) ([]run.Head, string, error) {
+	list, err := opaque.ReadList("runs", first, after, func(after string, first int) ([]run.Head, string, error) {
 		return r.config.Runs.List(ctx, caller, filter, after, first)
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &generated.RunConnection{Edges: []*generated.RunEdge{}, PageInfo: pageInfo(list.cursors, list.more)}
-	for i, head := range list.items {
+	out := &generated.RunConnection{Edges: []*generated.RunEdge{}, PageInfo: pageInfo(list.Cursors, list.More)}
+	for i, head := range list.Items {
 		one, err := r.run(ctx, caller, head.Run)
 		if errors.Is(err, engine.ErrNotFound) {
 			continue // no longer the caller's to see
@@ -83,7 +84,7 @@ func (r root) runPage(ctx context.Context, caller Caller, filter RunFilter, firs
 		if err != nil {
 			return nil, err
 		}
-		out.Edges = append(out.Edges, &generated.RunEdge{Cursor: list.cursors[i], Node: one})
+		out.Edges = append(out.Edges, &generated.RunEdge{Cursor: list.Cursors[i], Node: one})
 	}
 	return out, nil
 }
@@ -125,7 +126,7 @@ func (v *viewer) run(ctx context.Context, s *run.State) (*generated.Run, error) 
 		return nil, err
 	}
 	out := &generated.Run{
-		ID: v.id(runNode, s.ID), Status: generated.RunStatus(s.Status), WaitingFor: waitingFor(s), Kind: generated.RunKind(started.RunKind),
+		ID: v.id(opaque.Run, s.ID), Status: generated.RunStatus(s.Status), WaitingFor: waitingFor(s), Kind: generated.RunKind(started.RunKind),
 		Goal: v.text(started.Goal), Subject: v.actor(started.Subject.ID), ActingChain: v.actors(started.Chain),
 		Agent: started.Agent.Name, AgentRevision: started.Agent.Revision, Department: started.Agent.Department, Contact: v.actor(started.Contact),
 		Snapshot: snapshot(started), Authority: v.authority(s.Authority),
@@ -137,7 +138,7 @@ func (v *viewer) run(ctx context.Context, s *run.State) (*generated.Run, error) 
 		Limit: v.limit(s), Parked: parked(s), Checks: v.checks(s), End: v.end(s), Version: int64(s.Version),
 	}
 	if started.Conversation != "" {
-		id := v.id(conversationNode, started.Conversation)
+		id := v.id(opaque.Conversation, started.Conversation)
 		out.Conversation = &id
 	}
 	return out, v.times(ctx, s, out)
@@ -286,7 +287,7 @@ func (r runs) shown(ctx context.Context, obj *generated.Run) (*viewer, *run.Stat
 	if err != nil {
 		return nil, nil, err
 	}
-	parts, err := readID(obj.ID, caller.Principal.Organisation, runNode, 1)
+	parts, err := opaque.ReadID(obj.ID, caller.Principal.Organisation, opaque.Run, 1)
 	if err != nil {
 		return nil, nil, err
 	}

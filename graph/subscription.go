@@ -13,6 +13,7 @@ import (
 
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/opaque"
 	"gantry.dev/graph/remembered"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/run"
@@ -222,7 +223,7 @@ func (r subscriptions) RunEvents(ctx context.Context, id string, after *string) 
 	if err != nil {
 		return nil, err
 	}
-	from, err := readPosition(after, runID)
+	from, err := opaque.ReadPosition(after, runID)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +232,7 @@ func (r subscriptions) RunEvents(ctx context.Context, id string, after *string) 
 		return nil, err
 	}
 	if from > state.Version {
-		return nil, errCursor
+		return nil, opaque.ErrCursor
 	}
 	source, err := r.config.Live.Run(ctx, w.caller.Principal.Organisation, runID, from)
 	if err != nil {
@@ -245,7 +246,7 @@ func (r subscriptions) RunEvents(ctx context.Context, id string, after *string) 
 		from = record.Seq
 		return events[0], nil
 	}
-	return stream(ctx, w, source, show, func() error { return resync(positionCursor(runID, from)) }), nil
+	return stream(ctx, w, source, show, func() error { return resync(opaque.Position(runID, from)) }), nil
 }
 
 func (r root) watchRun(ctx context.Context, id string) (string, *watch, error) {
@@ -253,7 +254,7 @@ func (r root) watchRun(ctx context.Context, id string) (string, *watch, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	parts, err := readID(id, caller.Principal.Organisation, runNode, 1)
+	parts, err := opaque.ReadID(id, caller.Principal.Organisation, opaque.Run, 1)
 	if err != nil {
 		return "", nil, err
 	}
@@ -273,7 +274,7 @@ func (r subscriptions) ConversationEvents(ctx context.Context, id string, after 
 	if err != nil {
 		return nil, err
 	}
-	parts, err := readID(id, caller.Principal.Organisation, conversationNode, 1)
+	parts, err := opaque.ReadID(id, caller.Principal.Organisation, opaque.Conversation, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +285,7 @@ func (r subscriptions) ConversationEvents(ctx context.Context, id string, after 
 	if err != nil {
 		return nil, err
 	}
-	from, err := readPosition(after, parts[0])
+	from, err := opaque.ReadPosition(after, parts[0])
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +301,7 @@ func (r subscriptions) ConversationEvents(ctx context.Context, id string, after 
 		from = entry.Number
 		return edges[0], nil
 	}
-	return stream(ctx, w, source, show, func() error { return resync(positionCursor(parts[0], from)) }), nil
+	return stream(ctx, w, source, show, func() error { return resync(opaque.Position(parts[0], from)) }), nil
 }
 
 // InboxChanged follows the viewer's inbox: whole at once, and on each change.

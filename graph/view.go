@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/opaque"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -103,8 +104,8 @@ func (v *viewer) approvers(approvers []policy.Approver) []*generated.Approver {
 	})
 }
 
-func (v *viewer) id(kind nodeKind, parts ...string) string {
-	return globalID(v.caller.Principal.Organisation, kind, parts...)
+func (v *viewer) id(kind opaque.Kind, parts ...string) string {
+	return opaque.ID(v.caller.Principal.Organisation, kind, parts...)
 }
 
 // display writes every character that is not seen as what it is as \u{...},
@@ -250,8 +251,8 @@ func (v *viewer) approval(ctx context.Context, s *run.State, a run.Approval) (*g
 		return nil, errors.New("an approval without its call")
 	}
 	class, impact := call.Class.OrWorst(), call.Impact.OrWorst()
-	out := &generated.Approval{ID: v.id(approvalNode, s.ID, a.Approval), Status: generated.ApprovalStatus(a.Status), Digest: a.Digest,
-		Run: v.id(runNode, s.ID), Call: a.Call, Tool: call.Tool, Arguments: v.text(call.Arguments), Consequence: consequences[impact],
+	out := &generated.Approval{ID: v.id(opaque.Approval, s.ID, a.Approval), Status: generated.ApprovalStatus(a.Status), Digest: a.Digest,
+		Run: v.id(opaque.Run, s.ID), Call: a.Call, Tool: call.Tool, Arguments: v.text(call.Arguments), Consequence: consequences[impact],
 		Impact: generated.Impact(impact.String()), CostBound: call.CostBound, EffectClass: generated.EffectClass(class.String()), Guarantee: guarantees[class],
 		Requester: &generated.Actor{Principal: "agent:" + s.Started.Agent.Name, Name: s.Started.Agent.Name, Kind: enum[generated.ActorKind](policy.Agent)},
 		Subject:   v.actor(s.Started.Subject.ID), ActingChain: v.actors(s.Started.Chain),
@@ -287,7 +288,7 @@ func (v *viewer) operation(ctx context.Context, call *run.Call, out *generated.A
 }
 
 func (v *viewer) question(s *run.State, q run.Question) *generated.Question {
-	out := &generated.Question{ID: v.id(questionNode, s.ID, q.Question), Status: generated.QuestionStatus(q.Status), Run: v.id(runNode, s.ID),
+	out := &generated.Question{ID: v.id(opaque.Question, s.ID, q.Question), Status: generated.QuestionStatus(q.Status), Run: v.id(opaque.Run, s.ID),
 		Call: q.Call, To: v.approvers(q.To), ExpiresAt: at(q.NotAfterMs), VoidCause: enum[generated.VoidCause](q.Cause)}
 	if call := s.Call(q.Call); call != nil {
 		out.Question = v.text(call.Arguments)
