@@ -30,6 +30,7 @@ var layers = map[string][]string{
 	"orchestrator/run/promise":         {"orchestrator/policy", "orchestrator/run"},
 	"orchestrator/run/explore":         {"orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
 	"orchestrator/engine":              {"orchestrator/policy", "orchestrator/run"},
+	"orchestrator/group":               {},
 	"orchestrator/invariant":           {"orchestrator/engine", "orchestrator/journal", "orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
 	"orchestrator/journal":             {"migrations", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/journal/journaltest": {"orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
@@ -108,7 +109,7 @@ var homes = map[string][]string{
 }
 
 // pure packages use nothing that a second call could answer differently.
-var pure = []string{"orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "memory/view", "memory/rank", "memory/detect"}
+var pure = []string{"orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 
