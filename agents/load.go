@@ -95,6 +95,9 @@ type organisationText struct {
 	Endpoints    map[string]string  `json:"endpoints"`
 	Builtins     Builtins           `json:"builtins"`
 	Memory       Memory             `json:"memory"`
+	Deputies     []Deputy           `json:"deputies"`
+	Escalation   Escalation         `json:"escalation"`
+	Notify       Notify             `json:"notify"`
 	Principals   []policy.Principal `json:"principals"`
 }
 
@@ -113,6 +116,7 @@ func (l *loading) all(options LoadOptions) (Organisation, error) {
 		Budget: text.Budget, Conversation: text.Conversation, Roles: text.Roles, Departments: text.Departments,
 		Labels: text.Labels, Egress: slices.Concat(text.Egress, options.Egress), Endpoints: text.Endpoints, Builtins: text.Builtins,
 		Principals: text.Principals, Models: models.Models, Memory: text.Memory.completed(),
+		Deputies: text.Deputies, Escalation: text.Escalation, Notify: text.Notify,
 	}
 	if len(options.Endpoints) > 0 {
 		o.Endpoints = maps.Clone(text.Endpoints)

@@ -40,6 +40,9 @@ type Organisation struct {
 	Builtins     Builtins           `json:"builtins"`
 	Memory       Memory             `json:"memory,omitzero"`
 	Endpoints    map[string]string  `json:"endpoints,omitempty"` // variables "${NAME}" of HTTP tools: base URLs
+	Deputies     []Deputy           `json:"deputies,omitempty"`
+	Escalation   Escalation         `json:"escalation,omitzero"`
+	Notify       Notify             `json:"notify,omitzero"`
 }
 
 // Department is a part of the organisation.
@@ -221,6 +224,7 @@ func (o Organisation) sorted() Organisation {
 	o.Stages = byName(o.Stages, func(s StageDecision) string { return s.Agent })
 	o.Kills = byName(o.Kills, func(k Kill) string { return string(k.Scope) + " " + k.Name })
 	o.Consents = byName(o.Consents, func(c Consent) string { return c.Persona })
+	o.Deputies = byName(o.Deputies, func(d Deputy) string { return d.Person })
 	o.Roles = slices.Sorted(slices.Values(o.Roles))
 	o.Egress = slices.Sorted(slices.Values(o.Egress))
 	return o

@@ -144,7 +144,7 @@ func Lift(current Organisation, scope KillScope, name, by, approvedBy string) (O
 }
 
 // Apply returns what the organisation is after its files were loaded: the
-// loaded configuration with the stages, kills and consents that people decided,
+// loaded configuration with the stages, kills, consents and deputies that people decided,
 // which no file undoes. Both organisations are valid; the result may not be, because a
 // decided stage can ask for what the new files lack, and then it is Faults.
 func Apply(current, loaded Organisation) (Organisation, error) {
@@ -157,6 +157,7 @@ func Apply(current, loaded Organisation) (Organisation, error) {
 		_, exists := loaded.Persona(c.Persona)
 		return !exists
 	})
+	loaded.Deputies = keptDeputies(current, loaded)
 	return loaded.checked()
 }
 

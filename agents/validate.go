@@ -34,6 +34,7 @@ func (o Organisation) faults() Faults {
 	v := &validation{o: o}
 	v.organisation()
 	v.principals()
+	v.people()
 	v.labels()
 	v.models()
 	v.personas()
