@@ -161,3 +161,70 @@ func TestAnEventThatDoesNotFitIsBroken(t *testing.T) {
 	}
 	require.ErrorIs(t, run.Apply(&run.State{ID: "r"}, run.Parked{}), run.ErrBroken, "nothing comes before the start")
 }
+
+// deputyRules hold for two controllers; dora is the deputy of olga and of ivan.
+type deputyRules struct {
+	pairRules
+	over bool
+}
+
+func (r *deputyRules) Voices(approvers []policy.Approver, person policy.Principal, chain []string, atMs int64) ([]string, error) {
+	if person.ID != "dora" {
+		return r.pairRules.Voices(approvers, person, chain, atMs)
+	}
+	if r.over {
+		return nil, errRetired
+	}
+	return []string{"ivan", "olga"}, nil
+}
+
+func TestADeputyGivesOneVoiceThatNobodyElseGave(t *testing.T) {
+	begun := func(t *testing.T) (*deputyRules, func(person string, granted bool) *run.Refusal, *run.State) {
+		w := begin(t)
+		rules := &deputyRules{pairRules: pairRules{fixedRules{policy: "p1", tool: "t1"}}}
+		w.do(run.BeginTurn{Epoch: 1, Model: "m"})
+		held := bounded("held", 0)
+		held.Approval = "ap-held-1-0"
+		decision, refusal := run.Decide(w.s, run.ReportTurn{Turn: 1, Attempt: 1, Class: run.ClassCalls, Calls: []run.Proposal{held}}, run.Env{NowMs: 1000, Rules: rules})
+		require.Nil(t, refusal)
+		for _, event := range decision.Events {
+			require.NoError(t, run.Apply(w.s, event))
+		}
+		return rules, func(person string, granted bool) *run.Refusal {
+			wish := w.decide("ap-held-1-0", granted)
+			wish.By.Principal, wish.Person.ID = person, person
+			decision, refusal := run.Decide(w.s, wish, run.Env{NowMs: w.nowMs, Rules: rules})
+			for _, event := range decision.Events {
+				require.NoError(t, run.Apply(w.s, event))
+			}
+			return refusal
+		}, w.s
+	}
+	t.Run("recorded for whom", func(t *testing.T) {
+		_, as, s := begun(t)
+		require.Nil(t, as("ivan", true))
+		require.Nil(t, as("dora", true))
+		require.Equal(t, run.CallReady, s.Call(1).Phase)
+		require.Empty(t, s.Approvals[0].Decisions[0].By.OnBehalfOf)
+		require.Equal(t, "olga", s.Approvals[0].Decisions[1].By.OnBehalfOf, "ivan gave his own")
+	})
+	t.Run("one person, one word", func(t *testing.T) {
+		_, as, s := begun(t)
+		require.Nil(t, as("dora", true))
+		require.Equal(t, "ALREADY_DECIDED", as("dora", true).Code, "not for the other one, too")
+		require.Equal(t, "ivan", s.Approvals[0].Decisions[0].By.OnBehalfOf)
+		require.Equal(t, "ALREADY_DECIDED", as("ivan", true).Code, "his voice was given")
+		require.Equal(t, run.CallHeld, s.Call(1).Phase)
+		require.Nil(t, as("ivan", false), "but he may still say no")
+		require.Equal(t, run.OutcomeDenied, s.Call(1).Outcome)
+	})
+	t.Run("counts while it holds", func(t *testing.T) {
+		rules, as, s := begun(t)
+		require.Nil(t, as("dora", true))
+		rules.over = true
+		require.Nil(t, as("petra", true))
+		require.Equal(t, run.CallHeld, s.Call(1).Phase, "dora stands for nobody any more")
+		require.Nil(t, as("olga", true))
+		require.Equal(t, run.CallReady, s.Call(1).Phase)
+	})
+}
