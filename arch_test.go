@@ -39,7 +39,8 @@ var layers = map[string][]string{
 	"orchestrator/simulate":            {"orchestrator/engine", "orchestrator/journal/journaltest", "orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
 	"orchestrator/bus":                 {"orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/bus/bustest":         {"orchestrator/bus", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
-	"agents":                           {"agents/manifest", "agents/tool", "memory/view", "orchestrator/canon", "orchestrator/policy", "orchestrator/run"},
+	"agents":                           {"agents/bounded", "agents/manifest", "agents/tool", "memory/view", "orchestrator/canon", "orchestrator/policy", "orchestrator/run"},
+	"agents/bounded":                   {"orchestrator/canon"},
 	"agents/manifest":                  {},
 	"agents/model":                     {"orchestrator/canon", "orchestrator/policy"},
 	"agents/model/modeltest":           {"agents/model"},
@@ -109,7 +110,7 @@ var homes = map[string][]string{
 }
 
 // pure packages use nothing that a second call could answer differently.
-var pure = []string{"orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
+var pure = []string{"agents/bounded", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 

@@ -78,9 +78,12 @@ func (o Organisation) parts() (map[string]string, error) {
 	for _, s := range o.Scripts {
 		objects["scripts/"+s.Name] = s
 	}
+	for _, g := range o.Grants {
+		objects["grants/"+g.ID] = g
+	}
 	rest := o
 	rest.Agents, rest.Tools, rest.Personas, rest.Principals = nil, nil, nil, nil
-	rest.Models, rest.Policies, rest.Scripts = nil, nil, nil
+	rest.Models, rest.Policies, rest.Scripts, rest.Grants = nil, nil, nil, nil
 	if rest.Name != "" {
 		objects["organisation"] = rest
 	}

@@ -37,6 +37,7 @@ type Organisation struct {
 	Stages       []StageDecision    `json:"stages,omitempty"`
 	Kills        []Kill             `json:"kills,omitempty"`
 	Consents     []Consent          `json:"consents,omitempty"`
+	Grants       []Grant            `json:"grants,omitempty"`
 	Builtins     Builtins           `json:"builtins"`
 	Memory       Memory             `json:"memory,omitzero"`
 	Endpoints    map[string]string  `json:"endpoints,omitempty"` // variables "${NAME}" of HTTP tools: base URLs
@@ -225,6 +226,7 @@ func (o Organisation) sorted() Organisation {
 	o.Kills = byName(o.Kills, func(k Kill) string { return string(k.Scope) + " " + k.Name })
 	o.Consents = byName(o.Consents, func(c Consent) string { return c.Persona })
 	o.Deputies = byName(o.Deputies, func(d Deputy) string { return d.Person })
+	o.Grants = byName(o.Grants, func(g Grant) string { return g.ID })
 	o.Roles = slices.Sorted(slices.Values(o.Roles))
 	o.Egress = slices.Sorted(slices.Values(o.Egress))
 	return o

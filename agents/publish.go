@@ -158,6 +158,7 @@ func Apply(current, loaded Organisation) (Organisation, error) {
 		return !exists
 	})
 	loaded.Deputies = keptDeputies(current, loaded)
+	loaded.Grants = keptGrants(current, loaded)
 	return loaded.checked()
 }
 

@@ -44,6 +44,7 @@ func (o Organisation) faults() Faults {
 	for _, revision := range o.Agents {
 		v.agent(revision)
 	}
+	v.lending()
 	unique(v, organisationFile, "agents[%d].name", o.Agents, func(r Revision) string { return r.Name })
 	return v.faults
 }
