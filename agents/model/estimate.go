@@ -1,10 +1,10 @@
 package model
 
-// bytesPerToken is the rule of thumb where nobody counts the tokens.
-const bytesPerToken = 4
+// BytesPerToken is the rule of thumb where nobody counts the tokens.
+const BytesPerToken = 4
 
 // EstimateTokens returns the tokens of so many bytes of text, rounded up.
-func EstimateTokens(size int64) int64 { return (max(size, 0) + bytesPerToken - 1) / bytesPerToken }
+func EstimateTokens(size int64) int64 { return (max(size, 0) + BytesPerToken - 1) / BytesPerToken }
 
 // PromptBytes returns the size of everything in a request that a provider
 // charges for.

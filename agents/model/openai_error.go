@@ -118,7 +118,7 @@ func failureFrom(ctx context.Context, err error) *Error {
 	case errors.Is(context.Cause(ctx), errIdle):
 		return &Error{Kind: TimedOut, Billed: true, Detail: "the server was silent for too long"}
 	case ctx.Err() != nil:
-		failure := ended(ctx)
+		failure := Ended(ctx)
 		failure.Billed = true
 		return failure
 	case errors.As(err, &known):

@@ -98,7 +98,7 @@ func (s *Script) Take(ctx context.Context, request Request, deltas func(text str
 	}
 	value, err := starlark.Call(thread, turn, starlark.Tuple{view}, nil)
 	if ctx.Err() != nil {
-		return Answer{}, ended(ctx)
+		return Answer{}, Ended(ctx)
 	}
 	if err != nil {
 		return Answer{}, scriptError(request.Model, err)
@@ -111,11 +111,11 @@ func (s *Script) Take(ctx context.Context, request Request, deltas func(text str
 		return Answer{}, scriptError(request.Model, fmt.Errorf("the result of turn: %w", err))
 	}
 	answer.Model = request.Model
-	return give(request, answer, deltas), nil
+	return Give(request, answer, deltas), nil
 }
 
-// give bounds, streams and counts the answer of an embedded provider.
-func give(request Request, answer Answer, deltas func(text string)) Answer {
+// Give bounds, streams and counts the answer of an embedded provider.
+func Give(request Request, answer Answer, deltas func(text string)) Answer {
 	answer = bounded(request, answer)
 	if deltas != nil {
 		for line := range strings.Lines(answer.Text) {
@@ -133,15 +133,15 @@ func bounded(request Request, answer Answer) Answer {
 	if request.MaxTokens <= 0 || usage.Output+usage.Reasoning <= request.MaxTokens {
 		return answer
 	}
-	limit := int(request.MaxTokens) * bytesPerToken
+	limit := int(request.MaxTokens) * BytesPerToken
 	answer.Calls, answer.Finish = nil, FinishLength
 	answer.Text = strings.ToValidUTF8(answer.Text[:min(limit, len(answer.Text))], "")
-	answer.Reasoning = strings.ToValidUTF8(answer.Reasoning[:min(max(limit-len(answer.Text)-bytesPerToken, 0), len(answer.Reasoning))], "")
+	answer.Reasoning = strings.ToValidUTF8(answer.Reasoning[:min(max(limit-len(answer.Text)-BytesPerToken, 0), len(answer.Reasoning))], "")
 	return answer
 }
 
-// ended says that the caller gave up, or that its time did.
-func ended(ctx context.Context) *Error {
+// Ended says that the caller gave up, or that its time did.
+func Ended(ctx context.Context) *Error {
 	return &Error{Kind: TimedOut, Detail: "the request was given up", cause: context.Cause(ctx)}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
+	"gantry.dev/agents/model/offline"
 	"gantry.dev/agents/tool"
 )
 
@@ -105,7 +106,7 @@ func (b Builder) providers(o agents.Organisation) (map[string]model.Provider, er
 		case agents.ProviderScript:
 			providers[entry.Name] = named{script, entry.Script}
 		case "offline":
-			providers[entry.Name] = model.NewOffline()
+			providers[entry.Name] = offline.New()
 		default:
 			if b.Provider == nil {
 				continue

@@ -1,4 +1,6 @@
-package model
+// Package offline is the provider without a key, a network or a language model:
+// it searches, reads and quotes.
+package offline
 
 import (
 	"cmp"
@@ -9,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"gantry.dev/agents/model"
 )
 
 // The tools that the offline model knows, and how far it goes with them.
@@ -31,28 +35,41 @@ const selfDescription = "I am an offline search assistant, not a language model:
 // Offline is a provider without a key, a network or a language model. It
 // searches and reads by the file tools that the run offers it, and answers by
 // quoting what it found, with file and lines. It says so, and when it found
-// nothing it says that.
+// nothing it says that. Asked for findings, it searches memory instead, records
+// what it may quote, and answers with what was recorded.
 type Offline struct{}
 
-var _ Provider = (*Offline)(nil)
+var _ model.Provider = (*Offline)(nil)
 
-// NewOffline returns the offline model.
-func NewOffline() *Offline { return &Offline{} }
+// New returns the offline model.
+func New() *Offline { return &Offline{} }
 
 // Take proposes the next search, listing or reading, or gives the answer. It
 // fails only when ctx has ended. Usage is estimated.
-func (o *Offline) Take(ctx context.Context, request Request, deltas func(text string)) (Answer, error) {
+func (o *Offline) Take(ctx context.Context, request model.Request, deltas func(text string)) (model.Answer, error) {
 	if ctx.Err() != nil {
-		return Answer{}, ended(ctx)
+		return model.Answer{}, model.Ended(ctx)
 	}
-	answer := newLookup(request).next()
+	answer := plan(request)
 	answer.Model = "offline"
-	return give(request, answer, deltas), nil
+	return model.Give(request, answer, deltas), nil
+}
+
+// plan is the next step of whichever work the prompt asks for.
+func plan(request model.Request) model.Answer {
+	d := read(request)
+	switch results := d.results(); {
+	case !d.findings:
+		return newLookup(request).next()
+	case len(results) > 0:
+		return consolidation{d, results}.next()
+	}
+	return branch{d}.next()
 }
 
 // lookup is what the prompt tells about the search so far.
 type lookup struct {
-	request  Request
+	request  model.Request
 	keywords []string
 	offered  map[string]bool
 	asked    map[string]int  // calls by tool
@@ -79,12 +96,12 @@ type reading struct {
 	Text string `json:"text"`
 }
 
-func newLookup(request Request) *lookup {
+func newLookup(request model.Request) *lookup {
 	l := &lookup{request: request, offered: map[string]bool{}, asked: map[string]int{}, paths: map[string]bool{}}
 	for _, spec := range request.Tools {
 		l.offered[spec.Name] = true
 	}
-	calls := map[string]Call{}
+	calls := map[string]model.Call{}
 	var question []string
 	for _, message := range request.Messages {
 		if message.Earlier {
@@ -92,13 +109,13 @@ func newLookup(request Request) *lookup {
 			continue // what was asked before was answered before
 		}
 		switch message.Role {
-		case User:
+		case model.User:
 			question = append(question, message.Text)
-		case Assistant:
+		case model.Assistant:
 			l.proposed(message.Calls, calls)
-		case ToolReply:
-			l.reply(calls[message.CallID].Name, Unwrap(message.Text))
-		case System:
+		case model.ToolReply:
+			l.reply(calls[message.CallID].Name, model.Unwrap(message.Text))
+		case model.System:
 		}
 	}
 	l.keywords = keywordsOf(strings.Join(question, "\n"))
@@ -109,18 +126,18 @@ func newLookup(request Request) *lookup {
 var fromMemory = regexp.MustCompile(`^m[0-9]+:`)
 
 // remembered keeps what the platform recalled: it can be quoted as a file can.
-func (l *lookup) remembered(message Message) {
-	if message.Role != User {
+func (l *lookup) remembered(message model.Message) {
+	if message.Role != model.User {
 		return
 	}
-	for _, block := range Blocks(message.Text) {
+	for _, block := range model.Blocks(message.Text) {
 		if fromMemory.MatchString(block.Source) {
 			l.readings = append(l.readings, reading{Path: block.Source, Text: block.Body})
 		}
 	}
 }
 
-func (l *lookup) proposed(made []Call, calls map[string]Call) {
+func (l *lookup) proposed(made []model.Call, calls map[string]model.Call) {
 	listing := false
 	for _, call := range made {
 		calls[call.ID] = call
@@ -160,7 +177,7 @@ func (l *lookup) reply(tool, text string) {
 }
 
 // next is the whole plan: search or list, read the best files, answer.
-func (l *lookup) next() Answer {
+func (l *lookup) next() model.Answer {
 	switch {
 	case !l.offered[searchTool] && (!l.offered[listTool] || !l.offered[readTool]):
 		return said(selfDescription + "\n\nI have been given no tool to search with, so I cannot answer.")
@@ -263,7 +280,7 @@ func (l *lookup) report() string {
 	var out strings.Builder
 	out.WriteString(selfDescription + "\n")
 	const closing = "\nWhether this answers your question is for you to judge.\n"
-	room := int(l.request.MaxTokens)*bytesPerToken - out.Len() - len(closing)
+	room := int(l.request.MaxTokens)*model.BytesPerToken - out.Len() - len(closing)
 	shown := 0
 	for _, p := range ranked(l.keywords, found) {
 		quoted := p.quoted()
@@ -314,16 +331,16 @@ func under(keywords []string, p passage) int {
 	return 0
 }
 
-func said(text string) Answer { return Answer{Finish: FinishStop, Text: text} }
+func said(text string) model.Answer { return model.Answer{Finish: model.FinishStop, Text: text} }
 
-func calls(tool string, arguments ...map[string]any) Answer {
-	answer := Answer{Finish: FinishCalls}
+func calls(tool string, arguments ...map[string]any) model.Answer {
+	answer := model.Answer{Finish: model.FinishCalls}
 	for _, a := range arguments {
 		raw, err := json.Marshal(a)
 		if err != nil {
 			continue // maps of strings and numbers always marshal
 		}
-		answer.Calls = append(answer.Calls, Proposed{Name: tool, Arguments: raw})
+		answer.Calls = append(answer.Calls, model.Proposed{Name: tool, Arguments: raw})
 	}
 	return answer
 }
