@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"gantry.dev/cmd/gantry/cli"
+	"gantry.dev/cmd/gantry/cli/policies"
 )
 
 // collectPercent is how much the heap may grow before it is collected, where
@@ -30,7 +31,7 @@ func main() {
 	if err == nil {
 		return
 	}
-	if !errors.Is(err, cli.ErrPolicy) {
+	if !errors.Is(err, policies.ErrFaults) {
 		fmt.Fprintln(os.Stderr, "gantry:", err)
 	}
 	if errors.Is(err, cli.ErrUnchecked) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gantry.dev/cmd/gantry/cli/ask"
 )
 
 func TestServerAndTokenAreFoundInTheirOrder(t *testing.T) {
@@ -18,8 +20,8 @@ func TestServerAndTokenAreFoundInTheirOrder(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	home := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(home, tokenFolder), 0o700))
-	for name, text := range map[string]string{urlFile: server.URL, meFile: "carla", "tokens/carla": "of-carla", "tokens/anna": "of-anna", "secret": "outside"} {
+	require.NoError(t, os.Mkdir(filepath.Join(home, ask.TokenFolder), 0o700))
+	for name, text := range map[string]string{ask.URLFile: server.URL, ask.MeFile: "carla", "tokens/carla": "of-carla", "tokens/anna": "of-anna", "secret": "outside"} {
 		require.NoError(t, os.WriteFile(filepath.Join(home, name), []byte(text+"\n"), 0o600))
 	}
 	t.Setenv("GANTRY_HOME", home)
@@ -66,8 +68,8 @@ func TestAFolderGivesAddressAndTokenWhateverElseIsSet(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	folder := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(folder, tokenFolder), 0o700))
-	for name, text := range map[string]string{urlFile: server.URL, meFile: "carla", "tokens/carla": "of-carla"} {
+	require.NoError(t, os.Mkdir(filepath.Join(folder, ask.TokenFolder), 0o700))
+	for name, text := range map[string]string{ask.URLFile: server.URL, ask.MeFile: "carla", "tokens/carla": "of-carla"} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text+"\n"), 0o600))
 	}
 	t.Setenv("GANTRY_HOME", t.TempDir())
@@ -85,21 +87,14 @@ func TestAFolderGivesAddressAndTokenWhateverElseIsSet(t *testing.T) {
 }
 
 func TestCommandsAreHintedAtAsTheyWereBegun(t *testing.T) {
-	for started, want := range map[string]string{
-		"/tmp/go-build123/b001/exe/gantry": "go run ./cmd/gantry",
-		"/home/a/.cache/go-build/0a/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef-d/gantry": "go run ./cmd/gantry",
-		"gantry": "gantry", "./bin/gantry": "./bin/gantry",
-	} {
-		require.Equal(t, want, programOf(started))
-	}
-	require.Equal(t, program()+" watch r1", hints{}.command("watch", "r1"))
-	require.Equal(t, program()+` watch r1 --folder "a b"`, hints{folder: "a b"}.command("watch", "r1"))
+	require.Equal(t, ask.Program()+" watch r1", hints{}.command("watch", "r1"))
+	require.Equal(t, ask.Program()+` watch r1 --folder "a b"`, hints{folder: "a b"}.command("watch", "r1"))
 }
 
 func TestHelpTakesNoWordOfItForATypeAndErrorsNameTheArguments(t *testing.T) {
 	require.Contains(t, must(t, "inbox", "--help"), "--as string")
 	_, err := gantry(t, "run", "payer")
-	require.ErrorContains(t, err, "use: "+program()+" run AGENT MESSAGE")
+	require.ErrorContains(t, err, "use: "+ask.Program()+" run AGENT MESSAGE")
 	require.Contains(t, must(t, "--version"), "go1.")
 }
 

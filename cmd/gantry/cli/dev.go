@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
 )
 
@@ -31,7 +32,7 @@ func devCommand() *cobra.Command {
 			return develop(command.Context(), command.OutOrStdout(), at)
 		},
 	}
-	command.Flags().StringVar(&at.folder, folderFlag, defaultFolder, "where everything is kept")
+	command.Flags().StringVar(&at.folder, ask.FolderFlag, ask.DefaultFolder, "where everything is kept")
 	command.Flags().StringVar(&at.interfaceAt, "listen", "127.0.0.1:8080", "host:port of the GraphQL interface")
 	command.Flags().StringVar(&at.ledgerAt, "ledger-listen", "127.0.0.1:8081", "host:port of the sample's ledger")
 	return command
@@ -158,7 +159,7 @@ func (h *house) greet(out io.Writer, held *client.Item) error {
 
 // hints name the folder where the commands would look at another.
 func (h *house) hints() hints {
-	if h.folder == home() {
+	if h.folder == ask.Home() {
 		return hints{}
 	}
 	return hints{folder: h.folder}

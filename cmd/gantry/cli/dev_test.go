@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"gantry.dev/cmd/gantry/cli/ask"
 )
 
 func TestDevThatCannotStartSaysWhatToDo(t *testing.T) {
@@ -60,7 +62,7 @@ func TestTheBannersCommandsWorkWhereverTheFolderIs(t *testing.T) {
 	require.NoError(t, h.greet(&out, held))
 	require.Contains(t, out.String(), " --folder "+h.folder)
 	for _, word := range []string{"approve", "watch"} {
-		_, line, found := strings.Cut(out.String(), program()+" "+word)
+		_, line, found := strings.Cut(out.String(), ask.Program()+" "+word)
 		require.True(t, found, out.String())
 		line, _, _ = strings.Cut(line, "\n")
 		must(t, append([]string{word}, strings.Fields(line)...)...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/orchestrator/engine"
@@ -75,7 +76,7 @@ func examine(ctx context.Context, command *cobra.Command, store *journal.Store, 
 		}
 	}
 	if count := report.Violations(); count > 0 {
-		return errors.New("doctor: " + counted(count, "violation"))
+		return errors.New("doctor: " + ask.Counted(count, "violation"))
 	}
 	return nil
 }

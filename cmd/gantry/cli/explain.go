@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/orchestrator/run"
 )
@@ -20,14 +21,14 @@ import (
 func explainCommand() *cobra.Command {
 	var asJSON bool
 	var turn int
-	command := onRun("explain RUN", "Say what was asked, what happened, who intervened and why it stopped", cobra.ExactArgs(1),
+	command := ask.Run("explain RUN", "Say what was asked, what happened, who intervened and why it stopped", cobra.ExactArgs(1),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			answers, err := explanation(command, c, args[0], turn)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(command, answers)
+				return ask.JSON(command, answers)
 			}
 			for i, answer := range answers {
 				if err := sayAnswer(command.OutOrStdout(), answer, i > 0); err != nil {
@@ -37,7 +38,7 @@ func explainCommand() *cobra.Command {
 			return nil
 		})
 	command.Flags().IntVar(&turn, "turn", 0, "only what the model saw in this turn")
-	jsonFlag(command, &asJSON, "a JSON array")
+	ask.JSONFlag(command, &asJSON, "a JSON array")
 	return command
 }
 
@@ -61,11 +62,11 @@ func sayAnswer(out io.Writer, answer client.Explained, apart bool) error {
 	if len(lines) == 0 {
 		lines = []string{"nothing"}
 	}
-	if err := say(out, "%s", heading); err != nil {
+	if err := ask.Say(out, "%s", heading); err != nil {
 		return err
 	}
 	for _, text := range lines {
-		if err := say(out, "  %s", strings.ReplaceAll(text, "\n", "\n  ")); err != nil {
+		if err := ask.Say(out, "  %s", strings.ReplaceAll(text, "\n", "\n  ")); err != nil {
 			return err
 		}
 	}
@@ -74,7 +75,7 @@ func sayAnswer(out io.Writer, answer client.Explained, apart bool) error {
 
 func exportCommand() *cobra.Command {
 	var path string
-	command := onRun("export RUN", "Write a run's journal as JSON lines, for the command \"verify\"", cobra.ExactArgs(1),
+	command := ask.Run("export RUN", "Write a run's journal as JSON lines, for the command \"verify\"", cobra.ExactArgs(1),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			lines, err := c.Export(command.Context(), args[0])
 			if err != nil {
@@ -93,7 +94,7 @@ func exportCommand() *cobra.Command {
 func observeCommand() *cobra.Command {
 	var asJSON bool
 	var most int
-	command := asking("observe AGENT", "List what an agent would have done where its stage only lets it be simulated", cobra.ExactArgs(1),
+	command := ask.Server("observe AGENT", "List what an agent would have done where its stage only lets it be simulated", cobra.ExactArgs(1),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			if err := atLeastOne("--last", most); err != nil {
 				return err
@@ -108,12 +109,12 @@ func observeCommand() *cobra.Command {
 			}
 			seen := observe(runs)
 			if asJSON {
-				return printJSON(command, seen)
+				return ask.JSON(command, seen)
 			}
 			return sayObserved(command.OutOrStdout(), agent, len(runs), seen)
 		})
 	command.Flags().IntVar(&most, "last", 50, "how many of the latest runs to look at")
-	jsonFlag(command, &asJSON, "a JSON array")
+	ask.JSONFlag(command, &asJSON, "a JSON array")
 	return command
 }
 
@@ -142,13 +143,13 @@ func sayObserved(out io.Writer, agent client.Agent, runs int, seen []observation
 	for _, one := range seen {
 		if one.Run != last {
 			last = one.Run
-			if err := say(out, "run %s of %s for %s", client.ShortID(one.Run), one.At.Format(time.RFC3339), one.Subject); err != nil {
+			if err := ask.Say(out, "run %s of %s for %s", client.ShortID(one.Run), one.At.Format(time.RFC3339), one.Subject); err != nil {
 				return err
 			}
 		}
 		answer, by := judgement(one.Call)
 		would[answer]++
-		if err := say(out, "  call %d: %s %s — would have been %s%s", one.Call.Number, one.Call.Tool, one.Call.Arguments.Display, answer, by); err != nil {
+		if err := ask.Say(out, "  call %d: %s %s — would have been %s%s", one.Call.Number, one.Call.Tool, one.Call.Arguments.Display, answer, by); err != nil {
 			return err
 		}
 	}
@@ -156,7 +157,7 @@ func sayObserved(out io.Writer, agent client.Agent, runs int, seen []observation
 	for _, answer := range slices.Sorted(maps.Keys(would)) {
 		sums += fmt.Sprintf("; %s: %d", answer, would[answer])
 	}
-	return say(out, "%s", sums)
+	return ask.Say(out, "%s", sums)
 }
 
 func judgement(call client.Call) (answer, by string) {
@@ -175,14 +176,14 @@ func judgement(call client.Call) (answer, by string) {
 
 func agentsCommand() *cobra.Command {
 	var asJSON bool
-	command := asking("agents", "List the agents that you may know of", cobra.NoArgs,
+	command := ask.Server("agents", "List the agents that you may know of", cobra.NoArgs,
 		func(command *cobra.Command, c *client.Client, _ []string) error {
 			agents, err := c.Agents(command.Context())
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(command, append([]client.Agent{}, agents...))
+				return ask.JSON(command, append([]client.Agent{}, agents...))
 			}
 			table := tabwriter.NewWriter(command.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, agent := range agents {
@@ -190,21 +191,21 @@ func agentsCommand() *cobra.Command {
 				if agent.Stopped {
 					stage += ", stopped"
 				}
-				if err := say(table, "%s\t%s\t%s", agent.Name, stage, oneLine(agent.Description)); err != nil {
+				if err := ask.Say(table, "%s\t%s\t%s", agent.Name, stage, oneLine(agent.Description)); err != nil {
 					return err
 				}
 			}
 			return table.Flush()
 		})
-	jsonFlag(command, &asJSON, "a JSON array")
+	ask.JSONFlag(command, &asJSON, "a JSON array")
 	return command
 }
 
 func stageCommand() *cobra.Command {
 	var evidence string
-	command := asking("stage AGENT OBSERVE|CONSTRAIN|APPROVE|AUTOMATE", "Change how much an agent may do by itself", cobra.ExactArgs(2),
+	command := ask.Server("stage AGENT OBSERVE|CONSTRAIN|APPROVE|AUTOMATE", "Change how much an agent may do by itself", cobra.ExactArgs(2),
 		func(command *cobra.Command, c *client.Client, args []string) error {
-			stage, err := oneOf("the stage", args[1], []string{"OBSERVE", "CONSTRAIN", "APPROVE", "AUTOMATE"})
+			stage, err := ask.OneOf("the stage", args[1], []string{"OBSERVE", "CONSTRAIN", "APPROVE", "AUTOMATE"})
 			if err != nil {
 				return err
 			}
@@ -213,9 +214,9 @@ func stageCommand() *cobra.Command {
 				return err
 			}
 			if waits {
-				return say(command.OutOrStdout(), "%s stays in stage %s until a second person does the same", agent.Name, agent.Stage)
+				return ask.Say(command.OutOrStdout(), "%s stays in stage %s until a second person does the same", agent.Name, agent.Stage)
 			}
-			return say(command.OutOrStdout(), "%s is in stage %s", agent.Name, agent.Stage)
+			return ask.Say(command.OutOrStdout(), "%s is in stage %s", agent.Name, agent.Stage)
 		})
 	command.Flags().StringVar(&evidence, "evidence", "", "where what was observed can be read; needed for a freer stage")
 	return command
@@ -223,7 +224,7 @@ func stageCommand() *cobra.Command {
 
 // stopped reads what a kill names: ALL, or a scope and a name.
 func stopped(args []string) (scope, name string, err error) {
-	scope, err = oneOf("the scope", args[0], []string{"ALL", "DEPARTMENT", "AGENT", "TOOL"})
+	scope, err = ask.OneOf("the scope", args[0], []string{"ALL", "DEPARTMENT", "AGENT", "TOOL"})
 	if err == nil && (scope == "ALL") != (len(args) == 1) {
 		err = errors.New("name what is to be stopped, except for ALL")
 	}
@@ -236,7 +237,7 @@ func stopped(args []string) (scope, name string, err error) {
 // killCommand stops new effects.
 func killCommand() *cobra.Command {
 	var reason string
-	command := asking("kill ALL|DEPARTMENT|AGENT|TOOL [NAME]", "Stop new effects of an agent, a tool, a department or everything, at once", cobra.RangeArgs(1, 2),
+	command := ask.Server("kill ALL|DEPARTMENT|AGENT|TOOL [NAME]", "Stop new effects of an agent, a tool, a department or everything, at once", cobra.RangeArgs(1, 2),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			scope, name, err := stopped(args)
 			if err != nil {
@@ -245,7 +246,7 @@ func killCommand() *cobra.Command {
 			if err := c.Kill(command.Context(), scope, name, reason); err != nil {
 				return err
 			}
-			return say(command.OutOrStdout(), "stopped: %s", strings.TrimSpace(scope+" "+name))
+			return ask.Say(command.OutOrStdout(), "stopped: %s", strings.TrimSpace(scope+" "+name))
 		})
 	command.Flags().StringVar(&reason, "reason", "", "why; it is recorded")
 	_ = command.MarkFlagRequired("reason") // the flag is declared above
@@ -254,7 +255,7 @@ func killCommand() *cobra.Command {
 
 // liftCommand ends a kill, with a second person.
 func liftCommand() *cobra.Command {
-	return asking("lift ALL|DEPARTMENT|AGENT|TOOL [NAME]", "End a kill; two people have to", cobra.RangeArgs(1, 2),
+	return ask.Server("lift ALL|DEPARTMENT|AGENT|TOOL [NAME]", "End a kill; two people have to", cobra.RangeArgs(1, 2),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			scope, name, err := stopped(args)
 			if err != nil {
@@ -265,24 +266,24 @@ func liftCommand() *cobra.Command {
 				return err
 			}
 			if waits {
-				return say(command.OutOrStdout(), "stays stopped until a second person does the same: %s", strings.TrimSpace(scope+" "+name))
+				return ask.Say(command.OutOrStdout(), "stays stopped until a second person does the same: %s", strings.TrimSpace(scope+" "+name))
 			}
-			return say(command.OutOrStdout(), "lifted: %s", strings.TrimSpace(scope+" "+name))
+			return ask.Say(command.OutOrStdout(), "lifted: %s", strings.TrimSpace(scope+" "+name))
 		})
 }
 
 // killsCommand lists what is stopped.
 func killsCommand() *cobra.Command {
-	return asking("kills", "List what is stopped, by whom and why", cobra.NoArgs, func(command *cobra.Command, c *client.Client, _ []string) error {
+	return ask.Server("kills", "List what is stopped, by whom and why", cobra.NoArgs, func(command *cobra.Command, c *client.Client, _ []string) error {
 		kills, err := c.Kills(command.Context())
 		if err != nil {
 			return err
 		}
 		if len(kills) == 0 {
-			return say(command.OutOrStdout(), "nothing is stopped")
+			return ask.Say(command.OutOrStdout(), "nothing is stopped")
 		}
 		for _, kill := range kills {
-			if err := say(command.OutOrStdout(), "%s %s since %s by %s: %s", kill.Scope, kill.Name, kill.At.UTC().Format(time.RFC3339), kill.By.Principal, oneLine(kill.Reason)); err != nil {
+			if err := ask.Say(command.OutOrStdout(), "%s %s since %s by %s: %s", kill.Scope, kill.Name, kill.At.UTC().Format(time.RFC3339), kill.By.Principal, oneLine(kill.Reason)); err != nil {
 				return err
 			}
 		}

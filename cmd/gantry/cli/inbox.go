@@ -10,22 +10,23 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
 )
 
 func inboxCommand() *cobra.Command {
 	var asJSON bool
-	command := asking("inbox", "List what waits for you", cobra.NoArgs, func(command *cobra.Command, c *client.Client, _ []string) error {
+	command := ask.Server("inbox", "List what waits for you", cobra.NoArgs, func(command *cobra.Command, c *client.Client, _ []string) error {
 		items, err := c.Inbox(command.Context())
 		if err != nil {
 			return err
 		}
 		if asJSON {
-			return printJSON(command, append([]client.Item{}, items...))
+			return ask.JSON(command, append([]client.Item{}, items...))
 		}
 		out := command.OutOrStdout()
 		if len(items) == 0 {
-			return say(out, "nothing waits for you")
+			return ask.Say(out, "nothing waits for you")
 		}
 		for _, item := range items {
 			if err := sayItem(out, item, hintsOf(command)); err != nil {
@@ -34,7 +35,7 @@ func inboxCommand() *cobra.Command {
 		}
 		return nil
 	})
-	jsonFlag(command, &asJSON, "a JSON array")
+	ask.JSONFlag(command, &asJSON, "a JSON array")
 	return command
 }
 
@@ -43,11 +44,11 @@ func sayItem(out io.Writer, item client.Item, hints hints) error {
 	if item.ExpiresAt != nil {
 		until = ", until " + item.ExpiresAt.Format(time.RFC3339)
 	}
-	if err := say(out, "%s %s since %s%s", item.Kind, item.ID, item.Since.Format(time.RFC3339), until); err != nil {
+	if err := ask.Say(out, "%s %s since %s%s", item.Kind, item.ID, item.Since.Format(time.RFC3339), until); err != nil {
 		return err
 	}
 	for _, detail := range itemLines(item, hints) {
-		if err := say(out, "  %s", detail); err != nil {
+		if err := ask.Say(out, "  %s", detail); err != nil {
 			return err
 		}
 	}
@@ -117,7 +118,7 @@ func decideCommand(grant bool) *cobra.Command {
 		use, short, word = "approve ID", "Approve a held call, once, exactly as it is shown", "granted"
 	}
 	var reason string
-	command := asking(use, short, cobra.ExactArgs(1), func(command *cobra.Command, c *client.Client, args []string) error {
+	command := ask.Server(use, short, cobra.ExactArgs(1), func(command *cobra.Command, c *client.Client, args []string) error {
 		approval, err := c.Approval(command.Context(), args[0])
 		if err != nil {
 			return err
@@ -130,16 +131,16 @@ func decideCommand(grant bool) *cobra.Command {
 			return err
 		}
 		out := command.OutOrStdout()
-		if err := say(out, "%s:", word); err != nil {
+		if err := ask.Say(out, "%s:", word); err != nil {
 			return err
 		}
 		for _, detail := range approvalLines(approval) {
-			if err := say(out, "  %s", detail); err != nil {
+			if err := ask.Say(out, "  %s", detail); err != nil {
 				return err
 			}
 		}
 		if grant && approval.Quorum > 1 {
-			if err := say(out, "%d of %d needed", len(approval.Decisions)+1, approval.Quorum); err != nil {
+			if err := ask.Say(out, "%d of %d needed", len(approval.Decisions)+1, approval.Quorum); err != nil {
 				return err
 			}
 		}
@@ -150,7 +151,7 @@ func decideCommand(grant bool) *cobra.Command {
 }
 
 func answerCommand() *cobra.Command {
-	return asking("answer ID TEXT", "Answer the question of a run", cobra.ExactArgs(2),
+	return ask.Server("answer ID TEXT", "Answer the question of a run", cobra.ExactArgs(2),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			question, err := c.Question(command.Context(), args[0])
 			if err != nil {
@@ -164,13 +165,13 @@ func answerCommand() *cobra.Command {
 func resolveCommand() *cobra.Command {
 	var evidence string
 	var override bool
-	command := onRun("resolve RUN CALL HAPPENED|NOT_HAPPENED|REPEAT", "Say what became of a call that may or may not have happened", cobra.ExactArgs(3),
+	command := ask.Run("resolve RUN CALL HAPPENED|NOT_HAPPENED|REPEAT", "Say what became of a call that may or may not have happened", cobra.ExactArgs(3),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			call, err := strconv.Atoi(args[1])
 			if err != nil {
 				return fmt.Errorf("call %q is no number", args[1])
 			}
-			resolution, err := oneOf("what became of it", args[2], []string{"HAPPENED", "NOT_HAPPENED", "REPEAT"})
+			resolution, err := ask.OneOf("what became of it", args[2], []string{"HAPPENED", "NOT_HAPPENED", "REPEAT"})
 			if err != nil {
 				return err
 			}

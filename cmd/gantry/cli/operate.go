@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gantry.dev/agents"
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/memory"
 )
@@ -96,7 +97,7 @@ func sayNeeds(out io.Writer, o agents.Organisation) error {
 		}
 	}
 	for _, reference := range slices.Sorted(maps.Keys(needed)) {
-		if err := say(out, "%s need the secret %q: %s%s%s where gantry works", strings.Join(needed[reference], ", "), reference,
+		if err := ask.Say(out, "%s need the secret %q: %s%s%s where gantry works", strings.Join(needed[reference], ", "), reference,
 			envPrefix, secretPrefix, strings.ToUpper(reference)); err != nil {
 			return err
 		}
@@ -104,7 +105,7 @@ func sayNeeds(out io.Writer, o agents.Organisation) error {
 	if o.Builtins.Files == nil {
 		return nil
 	}
-	return say(out, "files.* need their root: --files where gantry works")
+	return ask.Say(out, "files.* need their root: --files where gantry works")
 }
 
 // migrateCommand brings the schema up to date. Every process does so when it
@@ -166,8 +167,8 @@ func sweepCommand() *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			return quietly(command, func(ctx context.Context, p *wire.Platform) error {
 				swept, err := p.SweepMemory(ctx)
-				if said := say(command.OutOrStdout(), "%s erased, %s verified, %d still open, %s embedded, %s mended", counted(swept.Expired, "item"),
-					counted(swept.Verified, "receipt"), swept.Open, counted(swept.Embedded, "item"), counted(swept.Mended, "item")); said != nil {
+				if said := ask.Say(command.OutOrStdout(), "%s erased, %s verified, %d still open, %s embedded, %s mended", ask.Counted(swept.Expired, "item"),
+					ask.Counted(swept.Verified, "receipt"), swept.Open, ask.Counted(swept.Embedded, "item"), ask.Counted(swept.Mended, "item")); said != nil {
 					return errors.Join(err, said)
 				}
 				return err
@@ -205,14 +206,14 @@ func keysCommand() *cobra.Command {
 				return err
 			}
 			if len(found) > 0 {
-				if err := say(command.OutOrStdout(), "found in %s, and left as they are: %s", folder, strings.Join(found, ", ")); err != nil {
+				if err := ask.Say(command.OutOrStdout(), "found in %s, and left as they are: %s", folder, strings.Join(found, ", ")); err != nil {
 					return err
 				}
 			}
 			if len(made) == 0 {
 				return nil
 			}
-			return say(command.OutOrStdout(), "made in %s: %s; keep a copy elsewhere, what they seal is lost without them", folder, strings.Join(made, ", "))
+			return ask.Say(command.OutOrStdout(), "made in %s: %s; keep a copy elsewhere, what they seal is lost without them", folder, strings.Join(made, ", "))
 		},
 	}
 	command.PersistentFlags().StringVar(&folder, "folder", ".gantry", "where the keys live")
@@ -229,7 +230,7 @@ func rotateCommand(folder *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return say(command.OutOrStdout(), "heads are signed with key epoch %d by every process that has heads.key and heads-keys.json of %s; it need not start again", epoch, *folder)
+			return ask.Say(command.OutOrStdout(), "heads are signed with key epoch %d by every process that has heads.key and heads-keys.json of %s; it need not start again", epoch, *folder)
 		},
 	}
 }
@@ -256,7 +257,7 @@ func revokeCommand(folder *string) *cobra.Command {
 			if signs {
 				next = "nothing is signed until another key is in place, which covers anew what they covered: gantry keys rotate --folder " + *folder
 			}
-			return say(command.OutOrStdout(), "heads of key epoch %d that are later than %s count for nothing; %s", epoch, moment.UTC().Format(time.RFC3339), next)
+			return ask.Say(command.OutOrStdout(), "heads of key epoch %d that are later than %s count for nothing; %s", epoch, moment.UTC().Format(time.RFC3339), next)
 		},
 	}
 	command.Flags().StringVar(&after, "after", "", "the last moment at which the key was surely yours, for example 2026-01-31T12:00:00Z")
@@ -303,13 +304,13 @@ func rebuildCommand() *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			return quietly(command, func(ctx context.Context, p *wire.Platform) error {
 				if p.Config.Memory.Qdrant.URL == "" {
-					return say(command.OutOrStdout(), "the index is in each process, and is made anew when it starts; there is nothing to do")
+					return ask.Say(command.OutOrStdout(), "the index is in each process, and is made anew when it starts; there is nothing to do")
 				}
 				items, err := p.Tender().Rebuild(ctx)
 				if err != nil {
 					return err
 				}
-				return say(command.OutOrStdout(), "the index is made anew: %s", counted(items, "item"))
+				return ask.Say(command.OutOrStdout(), "the index is made anew: %s", ask.Counted(items, "item"))
 			})
 		},
 	}
@@ -331,19 +332,19 @@ func reembedCommand() *cobra.Command {
 			out := command.OutOrStdout()
 			r.Say = func(what string, items int) {
 				if items > 0 {
-					what += ": " + counted(items, "item")
+					what += ": " + ask.Counted(items, "item")
 				}
-				_ = say(out, "%s", what)
+				_ = ask.Say(out, "%s", what)
 			}
 			return quietly(command, func(ctx context.Context, p *wire.Platform) error {
 				done, err := p.Tender().Reembed(ctx, r)
 				for _, space := range slices.Sorted(maps.Keys(done.Overlap)) {
-					err = errors.Join(err, say(out, "%s: %.0f%% of what was nearest by the old vectors is so by the new ones", space, 100*done.Overlap[space]))
+					err = errors.Join(err, ask.Say(out, "%s: %.0f%% of what was nearest by the old vectors is so by the new ones", space, 100*done.Overlap[space]))
 				}
 				if err != nil {
 					return err
 				}
-				return say(out, "in use: %s", strings.Join(done.Active, ", "))
+				return ask.Say(out, "in use: %s", strings.Join(done.Active, ", "))
 			})
 		},
 	}
@@ -367,15 +368,15 @@ func queueCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return say(out, "%s to be tried again", counted(tried, "item"))
+					return ask.Say(out, "%s to be tried again", ask.Counted(tried, "item"))
 				}
 				queue, err := p.Tender().Queue(ctx)
 				if err != nil {
 					return err
 				}
-				err = say(out, "waiting %d, parked %d", queue.Waiting, len(queue.Parked))
+				err = ask.Say(out, "waiting %d, parked %d", queue.Waiting, len(queue.Parked))
 				for _, task := range queue.Parked {
-					err = errors.Join(err, say(out, "%s %s parked after %d attempts", task.Organisation, task.Item, task.Attempts))
+					err = errors.Join(err, ask.Say(out, "%s %s parked after %d attempts", task.Organisation, task.Item, task.Attempts))
 				}
 				return err
 			})

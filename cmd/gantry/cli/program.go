@@ -4,34 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/orchestrator/journal"
 )
-
-// program is how the person at the terminal began this command line.
-func program() string { return programOf(os.Args[0]) }
-
-// cached names the folder in which the go command keeps what it built to run.
-var cached = regexp.MustCompile(`^([0-9a-f]{64}-d|go-build\d*)$`)
-
-func programOf(started string) string {
-	for part := range strings.SplitSeq(filepath.ToSlash(started), "/") {
-		if cached.MatchString(part) {
-			return "go run ./cmd/gantry"
-		}
-	}
-	return started
-}
 
 // hints writes commands that a person may copy. The zero value writes them for
 // the folder that they look at anyway.
@@ -39,7 +22,7 @@ type hints struct{ folder string }
 
 // hintsOf returns the hints that keep to the folder which a command was given.
 func hintsOf(command *cobra.Command) hints {
-	flag := command.Flags().Lookup(folderFlag)
+	flag := command.Flags().Lookup(ask.FolderFlag)
 	if flag == nil || !flag.Changed {
 		return hints{}
 	}
@@ -48,14 +31,14 @@ func hintsOf(command *cobra.Command) hints {
 
 // command is a whole command line.
 func (h hints) command(words ...string) string {
-	line := program() + " " + strings.Join(words, " ")
+	line := ask.Program() + " " + strings.Join(words, " ")
 	if h.folder == "" {
 		return line
 	}
 	if strings.ContainsAny(h.folder, " '\"") {
-		return line + fmt.Sprintf(" --%s %q", folderFlag, h.folder)
+		return line + fmt.Sprintf(" --%s %q", ask.FolderFlag, h.folder)
 	}
-	return line + " --" + folderFlag + " " + h.folder
+	return line + " --" + ask.FolderFlag + " " + h.folder
 }
 
 // version is the module's version and the commit that it was built from, as
@@ -80,7 +63,7 @@ func sayUse(command *cobra.Command) {
 	if check != nil {
 		command.Args = func(command *cobra.Command, args []string) error {
 			if err := check(command, args); err != nil {
-				return fmt.Errorf("%w; use: %s%s", err, program(), strings.TrimPrefix(command.UseLine(), command.Root().Name()))
+				return fmt.Errorf("%w; use: %s%s", err, ask.Program(), strings.TrimPrefix(command.UseLine(), command.Root().Name()))
 			}
 			return nil
 		}
@@ -120,7 +103,7 @@ func refuseBelow(command *cobra.Command) {
 
 func unknownCommand(command *cobra.Command, word string) error {
 	path := strings.TrimPrefix(command.CommandPath(), command.Root().Name())
-	return fmt.Errorf("unknown command %q; see: %s%s --help", strings.TrimSpace(path+" "+word), program(), path)
+	return fmt.Errorf("unknown command %q; see: %s%s --help", strings.TrimSpace(path+" "+word), ask.Program(), path)
 }
 
 // helpCommand prints the help of a command.
@@ -140,22 +123,6 @@ func helpCommand() *cobra.Command {
 			return of.Help()
 		},
 	}
-}
-
-// counted is a number of things, for example "1 case" or "2 cases".
-func counted[N int | uint64](number N, one string) string {
-	if number == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", number, one)
-}
-
-// oneOf reads a word that must be one of several, in any case.
-func oneOf(what, word string, valid []string) (string, error) {
-	if upper := strings.ToUpper(word); slices.Contains(valid, upper) {
-		return upper, nil
-	}
-	return "", fmt.Errorf("%s must be one of %s, not %q", what, strings.Join(valid, ", "), word)
 }
 
 func atLeastOne(what string, number int) error {

@@ -3,7 +3,6 @@ package cli
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,11 +18,4 @@ func TestAnUnknownCommandIsAnErrorWhereverItStands(t *testing.T) {
 		require.Contains(t, must(t, strings.Fields(line)...), "Usage:", line)
 	}
 	require.Contains(t, must(t, "help", "bench", "run"), "--quick")
-}
-
-func TestNumbersAndDurationsReadWell(t *testing.T) {
-	require.Equal(t, []string{"0 runs", "1 run", "2 runs"}, []string{counted(0, "run"), counted(1, "run"), counted(uint64(2), "run")})
-	for text, d := range map[string]time.Duration{"24h": 24 * time.Hour, "1h30m": 90 * time.Minute, "20m": 20 * time.Minute, "1m30s": 90 * time.Second, "10s": 10 * time.Second, "1h0m5s": time.Hour + 5*time.Second} {
-		require.Equal(t, text, span(d))
-	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
 )
 
@@ -61,8 +62,8 @@ func TestRunIsApprovedWatchedExplainedAndVerified(t *testing.T) {
 	var items []client.Item
 	mustJSON(t, &items, "inbox", "--json")
 	require.Len(t, items, 1)
-	require.Contains(t, must(t, "inbox"), "→ "+program()+" approve "+items[0].ID)
-	require.Contains(t, out, "→ "+program()+" approve "+items[0].ID, "the run's own output names the same")
+	require.Contains(t, must(t, "inbox"), "→ "+ask.Program()+" approve "+items[0].ID)
+	require.Contains(t, out, "→ "+ask.Program()+" approve "+items[0].ID, "the run's own output names the same")
 	approved := must(t, "approve", items[0].ID, "--reason", "checked")
 	for _, shown := range []string{"granted:", items[0].Approval.Tool, items[0].Approval.Arguments.Display, items[0].Approval.Digest} {
 		require.Contains(t, approved, shown)
@@ -221,8 +222,8 @@ func TestEveryKindOfInboxItemSaysWhatCanBeDone(t *testing.T) {
 		{"id":"i3","kind":"UNCERTAIN","since":"2026-03-01T09:00:00Z",`+run+`,"uncertain":[{"number":4,"tool":"bank.pay","arguments":{"display":"{}"}}]},
 		{"id":"i4","kind":"PARKED","since":"2026-03-01T09:00:00Z",`+run+`,"parked":{"code":"BROKEN","detail":"look"}}]}`)
 	out := must(t, "inbox")
-	for _, shown := range []string{"QUESTION i1 since 2026-03-01T09:00:00Z, until 2026-03-02T09:00:00Z", "→ " + program() + " answer i1 TEXT", "limit TURNS: 5 used",
-		"→ " + program() + " resume r1 --turns N", "call 4 may or may not have happened: bank.pay {}", "→ " + program() + " resolve r1 4 HAPPENED|NOT_HAPPENED|REPEAT", "parked: BROKEN look"} {
+	for _, shown := range []string{"QUESTION i1 since 2026-03-01T09:00:00Z, until 2026-03-02T09:00:00Z", "→ " + ask.Program() + " answer i1 TEXT", "limit TURNS: 5 used",
+		"→ " + ask.Program() + " resume r1 --turns N", "call 4 may or may not have happened: bank.pay {}", "→ " + ask.Program() + " resolve r1 4 HAPPENED|NOT_HAPPENED|REPEAT", "parked: BROKEN look"} {
 		require.Contains(t, out, shown)
 	}
 }
@@ -293,7 +294,7 @@ func TestWhoeverStopsWatchingLearnsThatTheRunGoesOn(t *testing.T) {
 		root.SetErr(&out)
 		root.SetArgs(append([]string{"watch", "r1", "--url", server.URL}, more...))
 		require.NoError(t, root.ExecuteContext(ctx))
-		require.Contains(t, out.String(), "the run goes on; see it with: "+program()+" watch r1\n")
+		require.Contains(t, out.String(), "the run goes on; see it with: "+ask.Program()+" watch r1\n")
 		server.Close()
 	}
 }

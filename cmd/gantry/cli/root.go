@@ -10,12 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gantry.dev/agents"
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/cli/brain"
+	"gantry.dev/cmd/gantry/cli/measure"
+	"gantry.dev/cmd/gantry/cli/policies"
 	"gantry.dev/cmd/gantry/ledger"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/orchestrator/notary"
-	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run/account"
 )
 
@@ -23,23 +24,21 @@ import (
 func Root() *cobra.Command {
 	root := &cobra.Command{Use: "gantry", Short: "Run AI agents and stay in charge of what they do", SilenceUsage: true, SilenceErrors: true, Version: version()}
 	root.AddCommand(devCommand(), demoCommand(), serveCommand(), workCommand(), migrateCommand(), applyCommand(), keysCommand(), tokenCommand(),
-		verifyCommand(), doctorCommand(), benchCommand(), Policy(policySource), ledger.Command())
+		verifyCommand(), doctorCommand(), measure.Command(), policies.Command(policies.Folder), ledger.Command())
 	root.AddCommand(remote()...)
-	root.AddCommand(brain.Commands(brain.House{Ask: asking, Say: say, JSON: printJSON, JSONFlag: jsonFlag},
+	root.AddCommand(brain.Commands(brain.House{Ask: ask.Server, Say: ask.Say, JSON: ask.JSON, JSONFlag: ask.JSONFlag},
 		sweepCommand(), rebuildCommand(), reembedCommand(), queueCommand())...)
 	refuseUnknown(root)
 	sayUse(root)
 	return root
 }
 
-// policySource reads what the policy commands look at from an organisation's
-// folder.
-func policySource(dir string) ([]policy.File, []policy.ToolShape, policy.Directory, error) {
-	organisation, err := agents.LoadDir(os.DirFS(dir), agents.LoadOptions{})
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	return organisation.PolicyFiles(), organisation.Shapes(), organisation.Directory(), nil
+// remote are the commands that ask a server.
+func remote() []*cobra.Command {
+	return []*cobra.Command{runCommand(), watchCommand(), runsCommand(), steerCommand(), cancelCommand(), resumeCommand(),
+		inboxCommand(), decideCommand(true), decideCommand(false), answerCommand(), resolveCommand(),
+		observeCommand(), stageCommand(), explainCommand(), exportCommand(), agentsCommand(),
+		killCommand(), liftCommand(), killsCommand()}
 }
 
 func verifyCommand() *cobra.Command {
@@ -80,7 +79,7 @@ func verifyFile(out io.Writer, path, head string) error {
 	if err != nil {
 		return err
 	}
-	return say(out, "run %s: %s verify, head %s, %s", report.Run, counted(report.Records, "record"), report.Head, report.Status)
+	return ask.Say(out, "run %s: %s verify, head %s, %s", report.Run, ask.Counted(report.Records, "record"), report.Head, report.Status)
 }
 
 // ErrUnchecked means that nothing was found out.
@@ -88,25 +87,25 @@ var ErrUnchecked = errors.New("could not check")
 
 func verifyHeads(command *cobra.Command) error {
 	out := command.OutOrStdout()
-	report, err := checkHeads(command, func(f notary.Fault) error { return say(out, "%s", f) })
+	report, err := checkHeads(command, func(f notary.Fault) error { return ask.Say(out, "%s", f) })
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnchecked, err)
 	}
 	for _, note := range report.Notes {
-		if err := say(out, "note: %s", note); err != nil {
+		if err := ask.Say(out, "note: %s", note); err != nil {
 			return err
 		}
 	}
 	if report.Uncovered > 0 {
-		if err := say(out, "note: nothing is said of %s newer than the last head", counted(report.Uncovered, "record")); err != nil {
+		if err := ask.Say(out, "note: nothing is said of %s newer than the last head", ask.Counted(report.Uncovered, "record")); err != nil {
 			return err
 		}
 	}
 	if report.Faults > 0 {
-		return fmt.Errorf("the database is not what was signed: %s", counted(report.Faults, "fault"))
+		return fmt.Errorf("the database is not what was signed: %s", ask.Counted(report.Faults, "fault"))
 	}
-	return say(out, "%s, %s: %s with %s covered verify", counted(report.Organisations, "organisation"), counted(report.Heads, "head"),
-		counted(report.Runs, "run"), counted(report.Records, "record"))
+	return ask.Say(out, "%s, %s: %s with %s covered verify", ask.Counted(report.Organisations, "organisation"), ask.Counted(report.Heads, "head"),
+		ask.Counted(report.Runs, "run"), ask.Counted(report.Records, "record"))
 }
 
 func checkHeads(command *cobra.Command, tell func(notary.Fault) error) (notary.Report, error) {

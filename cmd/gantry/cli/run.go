@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/orchestrator/run"
 )
@@ -19,7 +20,7 @@ import (
 func runCommand() *cobra.Command {
 	var asJSON, noFollow bool
 	var budget int64
-	command := asking("run AGENT MESSAGE", "Start a run and follow it until it ended or waits for a person", cobra.ExactArgs(2),
+	command := ask.Server("run AGENT MESSAGE", "Start a run and follow it until it ended or waits for a person", cobra.ExactArgs(2),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			started, err := c.StartRun(command.Context(), client.Start{Agent: args[0], Goal: args[1], MicroUSD: budget})
 			if err != nil {
@@ -27,9 +28,9 @@ func runCommand() *cobra.Command {
 			}
 			if noFollow {
 				if asJSON {
-					return printJSON(command, started)
+					return ask.JSON(command, started)
 				}
-				return say(command.OutOrStdout(), "%s", client.ShortID(started.ID))
+				return ask.Say(command.OutOrStdout(), "%s", client.ShortID(started.ID))
 			}
 			out := command.OutOrStdout()
 			if asJSON {
@@ -45,7 +46,7 @@ func runCommand() *cobra.Command {
 				return leave(command, started.ID, err)
 			}
 			if asJSON {
-				err = printJSON(command, stands)
+				err = ask.JSON(command, stands)
 			} else {
 				err = sayWhereItStands(out, stands, hints)
 			}
@@ -53,13 +54,13 @@ func runCommand() *cobra.Command {
 		})
 	command.Flags().BoolVar(&noFollow, "no-follow", false, "print the run's id and do not wait")
 	command.Flags().Int64Var(&budget, "budget", 0, "micro-dollars to spend at most (default the agent's limit)")
-	jsonFlag(command, &asJSON, "one JSON object when the command ends")
+	ask.JSONFlag(command, &asJSON, "one JSON object when the command ends")
 	return command
 }
 
 func watchCommand() *cobra.Command {
 	var asJSON bool
-	command := onRun("watch RUN", "Follow a run from its beginning until it ended", cobra.ExactArgs(1),
+	command := ask.Run("watch RUN", "Follow a run from its beginning until it ended", cobra.ExactArgs(1),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			stands, err := c.Status(command.Context(), args[0])
 			if err != nil {
@@ -74,7 +75,7 @@ func watchCommand() *cobra.Command {
 			}
 			return outcome(stands)
 		})
-	jsonFlag(command, &asJSON, "one JSON object per event")
+	ask.JSONFlag(command, &asJSON, "one JSON object per event")
 	return command
 }
 
@@ -111,7 +112,7 @@ func leave(command *cobra.Command, id string, err error) error {
 	if command.Context().Err() == nil {
 		return err
 	}
-	return say(command.ErrOrStderr(), "the run goes on; see it with: %s", hintsOf(command).command("watch", client.ShortID(id)))
+	return ask.Say(command.ErrOrStderr(), "the run goes on; see it with: %s", hintsOf(command).command("watch", client.ShortID(id)))
 }
 
 // asksPeople are the events after which a run may wait for a person.
@@ -148,15 +149,15 @@ func followRun(ctx context.Context, c *client.Client, t *timeline, id string, pa
 
 func sayWhereItStands(out io.Writer, r client.Run, hints hints) error {
 	if r.End == nil {
-		return say(out, "waits for: %s\n  whoever decides sees it with: %s\n  go on with: %s", strings.Join(r.WaitingFor, ", "),
+		return ask.Say(out, "waits for: %s\n  whoever decides sees it with: %s\n  go on with: %s", strings.Join(r.WaitingFor, ", "),
 			hints.command("inbox"), hints.command("watch", client.ShortID(r.ID)))
 	}
 	if r.End.Result != nil {
-		if err := say(out, "\n%s\n", r.End.Result.Display); err != nil {
+		if err := ask.Say(out, "\n%s\n", r.End.Result.Display); err != nil {
 			return err
 		}
 	}
-	return say(out, "%s: %s — spent %s", r.End.Status, told(r.End.Reason, r.End.Code), dollars(r.Budget.Settled.MicroUSD))
+	return ask.Say(out, "%s: %s — spent %s", r.End.Status, told(r.End.Reason, r.End.Code), dollars(r.Budget.Settled.MicroUSD))
 }
 
 // outcome is an error for a run that ended without a result that was checked.
@@ -185,13 +186,13 @@ func runsCommand() *cobra.Command {
 	var asJSON bool
 	var filter client.Filter
 	var most int
-	command := asking("runs", "List runs, latest first", cobra.NoArgs, func(command *cobra.Command, c *client.Client, _ []string) error {
+	command := ask.Server("runs", "List runs, latest first", cobra.NoArgs, func(command *cobra.Command, c *client.Client, _ []string) error {
 		if err := atLeastOne("--last", most); err != nil {
 			return err
 		}
 		for i, status := range filter.Statuses {
 			var err error
-			if filter.Statuses[i], err = oneOf("--status", status, statuses); err != nil {
+			if filter.Statuses[i], err = ask.OneOf("--status", status, statuses); err != nil {
 				return err
 			}
 		}
@@ -200,7 +201,7 @@ func runsCommand() *cobra.Command {
 			return err
 		}
 		if asJSON {
-			return printJSON(command, append([]client.Run{}, runs...))
+			return ask.JSON(command, append([]client.Run{}, runs...))
 		}
 		table := tabwriter.NewWriter(command.OutOrStdout(), 0, 0, 2, ' ', 0)
 		for _, r := range runs {
@@ -208,7 +209,7 @@ func runsCommand() *cobra.Command {
 			if len(r.WaitingFor) > 0 {
 				stands += " " + strings.Join(r.WaitingFor, ",")
 			}
-			if err := say(table, "%s\t%s\t%s\t%s\t%s\t%s", r.StartedAt.Format(time.RFC3339), stands, r.Agent, r.Subject.Principal,
+			if err := ask.Say(table, "%s\t%s\t%s\t%s\t%s\t%s", r.StartedAt.Format(time.RFC3339), stands, r.Agent, r.Subject.Principal,
 				dollars(r.Budget.Settled.MicroUSD), client.ShortID(r.ID)); err != nil {
 				return err
 			}
@@ -219,13 +220,13 @@ func runsCommand() *cobra.Command {
 	command.Flags().StringVar(&filter.Agent, "agent", "", "only runs of this agent")
 	command.Flags().StringVar(&filter.Subject, "for", "", "only runs for this principal")
 	command.Flags().IntVar(&most, "last", 20, "how many at most")
-	jsonFlag(command, &asJSON, "a JSON array")
+	ask.JSONFlag(command, &asJSON, "a JSON array")
 	return command
 }
 
 func steerCommand() *cobra.Command {
 	var guidance client.Guidance
-	command := onRun("steer RUN TEXT", "Give guidance to a run", cobra.ExactArgs(2),
+	command := ask.Run("steer RUN TEXT", "Give guidance to a run", cobra.ExactArgs(2),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			guidance.Text = args[1]
 			r, err := c.Steer(command.Context(), args[0], guidance)
@@ -238,7 +239,7 @@ func steerCommand() *cobra.Command {
 
 func cancelCommand() *cobra.Command {
 	var reason string
-	command := onRun("cancel RUN", "Cancel a run: nothing new begins, and what is in flight is settled", cobra.ExactArgs(1),
+	command := ask.Run("cancel RUN", "Cancel a run: nothing new begins, and what is in flight is settled", cobra.ExactArgs(1),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			r, err := c.Cancel(command.Context(), args[0], reason)
 			return sayStatus(command, r, err)
@@ -249,7 +250,7 @@ func cancelCommand() *cobra.Command {
 
 func resumeCommand() *cobra.Command {
 	var how client.Resume
-	command := onRun("resume RUN", "Let a run go on that waits at a limit or is parked, or end it", cobra.ExactArgs(1),
+	command := ask.Run("resume RUN", "Let a run go on that waits at a limit or is parked, or end it", cobra.ExactArgs(1),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			r, err := c.Resume(command.Context(), args[0], how)
 			return sayStatus(command, r, err)
@@ -267,5 +268,5 @@ func sayStatus(command *cobra.Command, r client.Run, err error) error {
 	if err != nil {
 		return err
 	}
-	return say(command.OutOrStdout(), "run %s: %s", client.ShortID(r.ID), strings.TrimSpace(r.Status+" "+strings.Join(r.WaitingFor, ", ")))
+	return ask.Say(command.OutOrStdout(), "run %s: %s", client.ShortID(r.ID), strings.TrimSpace(r.Status+" "+strings.Join(r.WaitingFor, ", ")))
 }

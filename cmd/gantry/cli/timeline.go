@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -184,24 +184,7 @@ func (h hints) decide(approval string) []string {
 
 // say prints one line with every character that is not seen written out: a
 // model or a stranger may have chosen it.
-func (t *timeline) say(format string, args ...any) error { return say(t.out, format, args...) }
-
-func say(out io.Writer, format string, args ...any) error {
-	_, err := fmt.Fprintln(out, visible(fmt.Sprintf(format, args...)))
-	return err
-}
-
-func visible(text string) string {
-	var out strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) || r == '\n' || r == '\t' {
-			out.WriteRune(r)
-			continue
-		}
-		fmt.Fprintf(&out, `\u{%04X}`, r)
-	}
-	return out.String()
-}
+func (t *timeline) say(format string, args ...any) error { return ask.Say(t.out, format, args...) }
 
 func display(text *client.Text) string {
 	if text == nil {

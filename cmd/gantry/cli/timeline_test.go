@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -92,7 +93,7 @@ func TestTimelineSaysWhatHappenedInOneLineEach(t *testing.T) {
    29 parked: BROKEN look
    30 tomas lets it go on
    31 run PARTIAL: ACCEPTED_BY_PERSON
-`, strings.ReplaceAll(got, program(), "gantry"))
+`, strings.ReplaceAll(got, ask.Program(), "gantry"))
 	require.NotContains(t, shown(t, nil, run.ApprovalRequested{Approval: "ap1"}), "approve ap1")
 }
 

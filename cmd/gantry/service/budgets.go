@@ -46,7 +46,7 @@ func (n node) visible(person policy.Principal) bool {
 
 // List returns the nodes that the caller answers for.
 func (b Budgets) List(ctx context.Context, caller graph.Caller) ([]graph.Budget, error) {
-	o, person, err := b.fresh(ctx, caller)
+	o, person, err := b.Fresh(ctx, caller)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (b Budgets) current(ctx context.Context, account agents.Account) (run.Budge
 
 // Set changes a limit as the node's budget owner.
 func (b Budgets) Set(ctx context.Context, caller graph.Caller, commandID, name string, limit run.Amount) (graph.Change, error) {
-	o, person, err := b.fresh(ctx, caller)
+	o, person, err := b.Fresh(ctx, caller)
 	if err != nil {
 		return graph.Change{}, err
 	}
@@ -100,14 +100,14 @@ func (b Budgets) Set(ctx context.Context, caller graph.Caller, commandID, name s
 	if all[at].owner != person.ID {
 		return graph.Change{}, agents.ErrNotEntitled
 	}
-	remembered, err := receipt(caller, commandID, "", struct{}{}, "budget", name, limit)
+	remembered, err := Receipt(caller, commandID, "", struct{}{}, "budget", name, limit)
 	if err != nil {
 		return graph.Change{}, err
 	}
 	err = b.Store.ReviseBudget(ctx, []string{all[at].account.Node, all[at].account.Ledger}, limit, remembered)
 	if errors.Is(err, engine.ErrReplayed) {
 		var none struct{}
-		err = b.replay(ctx, remembered, &none)
+		err = b.Replay(ctx, remembered, &none)
 		return graph.Change{Replayed: err == nil}, err
 	}
 	return graph.Change{}, err
@@ -116,7 +116,7 @@ func (b Budgets) Set(ctx context.Context, caller graph.Caller, commandID, name s
 // Usage sums what was settled: of everything for who sees the organisation's
 // budget, of their departments for who sees those, and of the caller's own runs.
 func (b Budgets) Usage(ctx context.Context, caller graph.Caller, groupBy string, fromMs, toMs int64) ([]graph.UsageRow, error) {
-	o, person, err := b.fresh(ctx, caller)
+	o, person, err := b.Fresh(ctx, caller)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID
 	if err != nil {
 		return graph.Outcome{}, err
 	}
-	_, person, err := r.fresh(ctx, caller)
+	_, person, err := r.Fresh(ctx, caller)
 	if err != nil {
 		return graph.Outcome{}, err
 	}
@@ -45,22 +45,22 @@ func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID
 		return graph.Outcome{}, &run.Refusal{Code: "INVALID", Detail: "A text has 1 to 65536 bytes."}
 	}
 	kind, asked := request(form)
-	remembered, err := receipt(caller, commandID, runID, commanded{runID}, kind, runID, asked)
+	remembered, err := Receipt(caller, commandID, runID, commanded{runID}, kind, runID, asked)
 	if err != nil {
 		return graph.Outcome{}, err
 	}
 	// Before anything is decided: what was done once would be refused the second time.
 	var first commanded
-	if again, err := r.replayed(ctx, remembered, &first); again || err != nil {
+	if again, err := r.Replayed(ctx, remembered, &first); again || err != nil {
 		return graph.Outcome{Run: first.Run, Replayed: again}, err
 	}
-	if err := r.mayAsk(ctx, person, state, submission.Command); err != nil {
+	if err := r.MayAsk(ctx, person, state, submission.Command); err != nil {
 		return graph.Outcome{}, err
 	}
 	submission.Receipt = &remembered
 	_, err = r.Engine.Submit(ctx, submission)
 	if errors.Is(err, engine.ErrReplayed) {
-		err = r.replay(ctx, remembered, &first)
+		err = r.Replay(ctx, remembered, &first)
 		return graph.Outcome{Run: first.Run, Replayed: err == nil}, err
 	}
 	return graph.Outcome{Run: runID}, err
@@ -99,21 +99,21 @@ func request(form build) (kind string, asked any) {
 	return "", nil
 }
 
-// mayAsk says who may steer and cancel: for whom the run works, who takes part
+// MayAsk says who may steer and cancel: for whom the run works, who takes part
 // in its conversation; and, to cancel, who answers for its agent. Who may
 // decide and answer is the run's own rule.
-func (s *Service) mayAsk(ctx context.Context, person policy.Principal, state *run.State, command run.Command) error {
+func (s *Service) MayAsk(ctx context.Context, person policy.Principal, state *run.State, command run.Command) error {
 	_, steers := command.(run.Steer)
 	_, cancels := command.(run.Cancel)
 	if !steers && !cancels || state.Started.Subject.ID == person.ID {
 		return nil
 	}
-	takes, err := s.participates(ctx, person, state.Started.Conversation)
+	takes, err := s.Participates(ctx, person, state.Started.Conversation)
 	if err != nil || takes {
 		return err
 	}
 	if cancels {
-		o, err := s.organisation(ctx, person.Organisation)
+		o, err := s.Organisation(ctx, person.Organisation)
 		if err != nil || o.Answers(person, state.Started.Agent.Name) {
 			return err
 		}

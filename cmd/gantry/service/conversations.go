@@ -26,7 +26,7 @@ type begun struct {
 
 // Create begins a conversation of the caller and other people.
 func (c Conversations) Create(ctx context.Context, caller graph.Caller, in graph.ConversationInput) (graph.Conversation, graph.Outcome, error) {
-	o, person, err := c.fresh(ctx, caller)
+	o, person, err := c.Fresh(ctx, caller)
 	if err != nil {
 		return graph.Conversation{}, graph.Outcome{}, err
 	}
@@ -46,14 +46,14 @@ func (c Conversations) Create(ctx context.Context, caller graph.Caller, in graph
 	made := journal.Conversation{ID: c.Source.ID(), Organisation: person.Organisation, CreatedBy: person.ID, CreatedMs: nowMs, Participants: people}
 	var payload engine.Payload
 	made.Title, payload = engine.Seal(c.Source, made.ID, person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(in.Title))
-	remembered, err := receipt(caller, in.CommandID, "", begun{made.ID}, "converse", in.Title, people)
+	remembered, err := Receipt(caller, in.CommandID, "", begun{made.ID}, "converse", in.Title, people)
 	if err != nil {
 		return graph.Conversation{}, graph.Outcome{}, err
 	}
 	err = c.Store.CreateConversation(ctx, made, payload, &remembered)
 	if errors.Is(err, engine.ErrReplayed) {
 		var first begun
-		if err := c.replay(ctx, remembered, &first); err != nil {
+		if err := c.Replay(ctx, remembered, &first); err != nil {
 			return graph.Conversation{}, graph.Outcome{}, err
 		}
 		found, err := c.Get(ctx, caller, first.Conversation)
@@ -190,14 +190,14 @@ func (c Conversations) steered(ctx context.Context, caller graph.Caller, in grap
 func (c Conversations) say(ctx context.Context, caller graph.Caller, in graph.Message) (graph.Outcome, error) {
 	person := caller.Principal
 	text, payload := engine.Seal(c.Source, in.Conversation, person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(in.Text))
-	remembered, err := receipt(caller, in.CommandID, "", struct{}{}, "say", in.Conversation, in.Text)
+	remembered, err := Receipt(caller, in.CommandID, "", struct{}{}, "say", in.Conversation, in.Text)
 	if err != nil {
 		return graph.Outcome{}, err
 	}
 	err = c.Store.Say(ctx, engine.Entry{Organisation: person.Organisation, Conversation: in.Conversation, Kind: "message", Author: person.ID, Text: &text}, payload, remembered)
 	if errors.Is(err, engine.ErrReplayed) {
 		var none struct{}
-		return graph.Outcome{Replayed: true}, c.replay(ctx, remembered, &none)
+		return graph.Outcome{Replayed: true}, c.Replay(ctx, remembered, &none)
 	}
 	return graph.Outcome{}, err
 }

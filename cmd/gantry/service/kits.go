@@ -92,17 +92,17 @@ func (k *Kits) Rules(ctx context.Context, organisation string) (run.Rules, error
 // came first.
 const changeAttempts = 8
 
-// step is what one change of an organisation comes to.
-type step struct {
-	next            *agents.Organisation // nil: nothing changes yet
-	propose, settle *journal.Proposal
-	limits          map[string]run.Amount // of budget nodes, set before next is in force
+// Step is what one change of an organisation comes to.
+type Step struct {
+	Next            *agents.Organisation // nil: nothing changes yet
+	Propose, Settle *journal.Proposal
+	Limits          map[string]run.Amount // of budget nodes, set before Next is in force
 }
 
 // change decides a change on what is in force and commits it, again when
 // another change came first. It reports whether a configuration was put in
 // force.
-func (k *Kits) change(ctx context.Context, organisation string, receipt *engine.Receipt, decide func(current agents.Organisation) (step, error)) (changed bool, err error) {
+func (k *Kits) change(ctx context.Context, organisation string, receipt *engine.Receipt, decide func(current agents.Organisation) (Step, error)) (changed bool, err error) {
 	k.changing.Lock()
 	defer k.changing.Unlock()
 	for range changeAttempts {
@@ -114,7 +114,7 @@ func (k *Kits) change(ctx context.Context, organisation string, receipt *engine.
 	return false, engine.ErrTooBusy
 }
 
-func (k *Kits) attempt(ctx context.Context, organisation string, receipt *engine.Receipt, decide func(agents.Organisation) (step, error)) (bool, error) {
+func (k *Kits) attempt(ctx context.Context, organisation string, receipt *engine.Receipt, decide func(agents.Organisation) (Step, error)) (bool, error) {
 	from, err := k.store.Gate(ctx, run.ConfigGate(organisation))
 	if err != nil {
 		return false, err
@@ -131,20 +131,20 @@ func (k *Kits) attempt(ctx context.Context, organisation string, receipt *engine
 	if err != nil {
 		return false, err
 	}
-	change := journal.Change{Organisation: organisation, From: from, Propose: decided.propose, Settle: decided.settle, Receipt: receipt}
-	if decided.next != nil {
-		kit, err := k.builder.Build(*decided.next)
+	change := journal.Change{Organisation: organisation, From: from, Propose: decided.Propose, Settle: decided.Settle, Receipt: receipt}
+	if decided.Next != nil {
+		kit, err := k.builder.Build(*decided.Next)
 		if err != nil {
 			return false, err
 		}
 		if kit.Digest != from {
 			change.Digest = kit.Digest
-			if change.Body, err = json.Marshal(*decided.next); err != nil {
+			if change.Body, err = json.Marshal(*decided.Next); err != nil {
 				return false, fmt.Errorf("configuration: %w", err)
 			}
 		}
 	}
-	for node, limit := range decided.limits {
+	for node, limit := range decided.Limits {
 		if err := k.store.SetBudget(ctx, node, limit); err != nil {
 			return false, err
 		}
@@ -164,17 +164,17 @@ func (k *Kits) Apply(ctx context.Context, loaded agents.Organisation) (digest st
 		return "", false, err
 	}
 	after := loaded
-	changed, err = k.change(ctx, loaded.Name, nil, func(current agents.Organisation) (step, error) {
+	changed, err = k.change(ctx, loaded.Name, nil, func(current agents.Organisation) (Step, error) {
 		after = loaded
 		if current.Name != "" {
 			if after, err = agents.Apply(current, loaded); err != nil {
-				return step{}, err
+				return Step{}, err
 			}
 		}
 		limits := moved(current, after, nowMs)
 		// Nobody sets it but the files, so it is theirs whatever stood before.
 		limits[after.ConversationNode()] = run.Amount{MicroUSD: after.Conversation.MicroUSD, Tokens: after.Conversation.Tokens}
-		return step{next: &after, limits: limits}, nil
+		return Step{Next: &after, Limits: limits}, nil
 	})
 	if err != nil {
 		return "", false, err

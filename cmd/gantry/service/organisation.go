@@ -21,7 +21,7 @@ type Agents struct{ *Service }
 
 // List returns the agents that serve the caller or that the caller answers for.
 func (a Agents) List(ctx context.Context, caller graph.Caller) ([]graph.Agent, error) {
-	o, err := a.organisation(ctx, caller.Principal.Organisation)
+	o, err := a.Organisation(ctx, caller.Principal.Organisation)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (a Agents) Publish(ctx context.Context, caller graph.Caller, commandID stri
 	if err != nil {
 		return "", graph.Change{}, &run.Refusal{Code: "INVALID", Detail: "The manifest is not valid UTF-8 text."}
 	}
-	change, err := a.alter(ctx, caller, commandID, []any{"publish", digest}, func(o agents.Organisation) (step, bool, error) {
+	change, err := a.Alter(ctx, caller, commandID, []any{"publish", digest}, func(o agents.Organisation) (Step, bool, error) {
 		tried := func() (agents.Organisation, string, error) {
 			view, err := o.Proposable(caller.Principal, revision)
 			return view, view.SecondPerson(caller.Principal.ID, revision), err
@@ -100,22 +100,22 @@ func (a Agents) SetStage(ctx context.Context, caller graph.Caller, commandID, na
 	if err != nil {
 		return graph.Change{}, err
 	}
-	return a.alter(ctx, caller, commandID, []any{"stage", name, stage, evidence}, func(o agents.Organisation) (step, bool, error) {
+	return a.Alter(ctx, caller, commandID, []any{"stage", name, stage, evidence}, func(o agents.Organisation) (Step, bool, error) {
 		revision, _ := o.Agent(name)
 		decide := func(o agents.Organisation, by, approvedBy, evidence string) (agents.Organisation, error) {
 			return agents.SetStage(o, agents.StageDecision{Agent: name, Stage: stage, Evidence: evidence, By: by, ApprovedBy: approvedBy, AtMs: nowMs})
 		}
 		if stage <= o.Stage(revision) {
 			next, err := decide(o, caller.Principal.ID, "", evidence)
-			return step{next: &next}, false, err
+			return Step{Next: &next}, false, err
 		}
 		body, err := json.Marshal(staged{stage, evidence})
 		if err != nil {
-			return step{}, false, err
+			return Step{}, false, err
 		}
 		digest, err := canon.DigestOf([]any{revision, stage})
 		if err != nil {
-			return step{}, false, err
+			return Step{}, false, err
 		}
 		return a.second(ctx, o, with(o, o.SecondPerson(caller.Principal.ID, revision)), journal.Proposal{Kind: proposedStage, Name: name, Digest: digest, By: caller.Principal.ID, Body: body},
 			func(o agents.Organisation, by, approvedBy string, proposal journal.Proposal) (agents.Organisation, error) {
@@ -133,29 +133,31 @@ type altered struct {
 	Pending bool `json:"pending"`
 }
 
-// alter decides and commits a change under a command id.
-func (s *Service) alter(ctx context.Context, caller graph.Caller, commandID string, request []any,
-	decide func(agents.Organisation) (next step, pending bool, err error)) (graph.Change, error) {
-	remembered, err := receipt(caller, commandID, "", altered{}, request...)
+// Alter decides and commits a change under a command id. Request is everything
+// that the caller asked for. Errors: those of decide; *run.Refusal for an id that
+// was used for another request.
+func (s *Service) Alter(ctx context.Context, caller graph.Caller, commandID string, request []any,
+	decide func(agents.Organisation) (next Step, pending bool, err error)) (graph.Change, error) {
+	remembered, err := Receipt(caller, commandID, "", altered{}, request...)
 	if err != nil {
 		return graph.Change{}, err
 	}
 	var first altered
-	if again, err := s.replayed(ctx, remembered, &first); again || err != nil {
+	if again, err := s.Replayed(ctx, remembered, &first); again || err != nil {
 		return graph.Change{Replayed: again, Pending: first.Pending}, err
 	}
 	var answer altered
-	_, err = s.Kits.change(ctx, caller.Principal.Organisation, &remembered, func(o agents.Organisation) (step, error) {
+	_, err = s.Kits.change(ctx, caller.Principal.Organisation, &remembered, func(o agents.Organisation) (Step, error) {
 		decided, pending, err := decide(o)
 		if err != nil {
-			return step{}, err
+			return Step{}, err
 		}
 		answer.Pending = pending
 		remembered.Answer, err = json.Marshal(answer)
 		return decided, err
 	})
 	if errors.Is(err, engine.ErrReplayed) {
-		err = s.replay(ctx, remembered, &first)
+		err = s.Replay(ctx, remembered, &first)
 		return graph.Change{Replayed: err == nil, Pending: first.Pending}, err
 	}
 	return graph.Change{Pending: answer.Pending}, err
@@ -172,28 +174,28 @@ func with(o agents.Organisation, other string) trial {
 // second puts in force what another person proposed alike; else it proposes.
 // What could not be put in force is not proposed.
 func (s *Service) second(ctx context.Context, o agents.Organisation, tried trial, proposal journal.Proposal,
-	decide func(o agents.Organisation, by, approvedBy string, proposal journal.Proposal) (agents.Organisation, error)) (step, bool, error) {
+	decide func(o agents.Organisation, by, approvedBy string, proposal journal.Proposal) (agents.Organisation, error)) (Step, bool, error) {
 	earlier, err := s.Store.Proposal(ctx, o.Name, proposal.Kind, proposal.Name, proposal.Digest)
 	if err != nil && !errors.Is(err, engine.ErrNotFound) {
-		return step{}, false, err
+		return Step{}, false, err
 	}
 	if err == nil && earlier.By != proposal.By {
 		next, err := decide(o, earlier.By, proposal.By, earlier)
-		return step{next: &next, settle: &earlier}, false, err
+		return Step{Next: &next, Settle: &earlier}, false, err
 	}
 	view, other, err := tried()
 	if err != nil {
-		return step{}, false, err
+		return Step{}, false, err
 	}
 	next, err := decide(view, proposal.By, other, proposal)
 	if err != nil {
-		return step{}, false, err
+		return Step{}, false, err
 	}
 	unchanged, err := same(view, next)
 	if err != nil || unchanged {
-		return step{}, false, err
+		return Step{}, false, err
 	}
-	return step{propose: &proposal}, true, nil
+	return Step{Propose: &proposal}, true, nil
 }
 
 func same(a, b agents.Organisation) (bool, error) {

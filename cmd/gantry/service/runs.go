@@ -18,7 +18,7 @@ type Runs struct{ *Service }
 
 // Start admits a run.
 func (r Runs) Start(ctx context.Context, caller graph.Caller, in graph.StartInput) (graph.Outcome, error) {
-	_, person, err := r.fresh(ctx, caller)
+	_, person, err := r.Fresh(ctx, caller)
 	if err != nil {
 		return graph.Outcome{}, err
 	}
@@ -44,7 +44,7 @@ func (r Runs) State(ctx context.Context, caller graph.Caller, runID string) (*ru
 	if err != nil {
 		return nil, err
 	}
-	may, err := r.mayFollow(ctx, caller.Principal, state)
+	may, err := r.MayFollow(ctx, caller.Principal, state)
 	if err != nil {
 		return nil, err
 	}
@@ -54,13 +54,13 @@ func (r Runs) State(ctx context.Context, caller graph.Caller, runID string) (*ru
 	return state, nil
 }
 
-// mayFollow is the one rule of who sees a run: whom it concerns, who takes part
+// MayFollow is the one rule of who sees a run: whom it concerns, who takes part
 // in its conversation, and who was asked to decide in it.
-func (s *Service) mayFollow(ctx context.Context, person policy.Principal, state *run.State) (bool, error) {
+func (s *Service) MayFollow(ctx context.Context, person policy.Principal, state *run.State) (bool, error) {
 	if state.Started.Organisation != person.Organisation {
 		return false, nil
 	}
-	o, err := s.organisation(ctx, person.Organisation)
+	o, err := s.Organisation(ctx, person.Organisation)
 	if err != nil {
 		return false, err
 	}
@@ -68,7 +68,7 @@ func (s *Service) mayFollow(ctx context.Context, person policy.Principal, state 
 	if o.Concerns(person, head) || wasAsked(person, state) {
 		return true, nil
 	}
-	return s.participates(ctx, person, state.Started.Conversation)
+	return s.Participates(ctx, person, state.Started.Conversation)
 }
 
 // wasAsked reports whether the run named a person to decide or answer.
@@ -89,7 +89,9 @@ func wasAsked(person policy.Principal, state *run.State) bool {
 	return state.Reached != nil && named(state.Reached.Approvers) || person.ID == state.Started.Contact
 }
 
-func (s *Service) participates(ctx context.Context, person policy.Principal, conversation string) (bool, error) {
+// Participates reports whether a person takes part in a conversation; in none,
+// and in one that is not there, nobody does.
+func (s *Service) Participates(ctx context.Context, person policy.Principal, conversation string) (bool, error) {
 	if conversation == "" {
 		return false, nil
 	}
@@ -172,7 +174,7 @@ func (r Runs) List(ctx context.Context, caller graph.Caller, filter graph.RunFil
 
 // listing returns which rows a person's list shows.
 func (s *Service) listing(ctx context.Context, person policy.Principal) (func(run.Head) (bool, error), error) {
-	o, err := s.organisation(ctx, person.Organisation)
+	o, err := s.Organisation(ctx, person.Organisation)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +197,7 @@ func (s *Service) listing(ctx context.Context, person policy.Principal) (func(ru
 		takes, known := talks[head.Conversation]
 		if !known {
 			var err error
-			if takes, err = s.participates(ctx, person, head.Conversation); err != nil {
+			if takes, err = s.Participates(ctx, person, head.Conversation); err != nil {
 				return false, err
 			}
 			talks[head.Conversation] = takes

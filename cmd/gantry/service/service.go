@@ -31,7 +31,14 @@ type Service struct {
 	Hub       *bus.Hub
 	Source    engine.Source
 	Brain     memory.Brain // nil: nothing is remembered
-	Feed      *Feed        // of what changes in it
+	Feed      Feed         // of what changes in it
+}
+
+// Feed tells what changes in memory.
+type Feed interface {
+	// Listen tells the ids of items that change from now on. The channel is closed
+	// when the context ends, or when the reader is too slow.
+	Listen(ctx context.Context) (<-chan []string, error)
 }
 
 var (
@@ -43,15 +50,13 @@ var (
 	_ graph.Kills         = Kills{}
 	_ graph.Budgets       = Budgets{}
 	_ graph.Live          = Live{}
-	_ graph.Readers       = Memory{}
-	_ graph.Documents     = Documents{}
 	_ graph.Directory     = (*Service)(nil)
 )
 
 // Principal returns who has the id in an organisation, as its configuration in
 // force says.
 func (s *Service) Principal(ctx context.Context, organisation, id string) (policy.Principal, error) {
-	o, err := s.organisation(ctx, organisation)
+	o, err := s.Organisation(ctx, organisation)
 	if err != nil {
 		return policy.Principal{}, err
 	}
@@ -67,7 +72,8 @@ func (s *Service) Epoch(ctx context.Context, organisation string) (string, error
 	return s.Store.Gate(ctx, run.ConfigGate(organisation))
 }
 
-func (s *Service) organisation(ctx context.Context, name string) (agents.Organisation, error) {
+// Organisation returns the configuration in force. Errors: engine.ErrNotFound.
+func (s *Service) Organisation(ctx context.Context, name string) (agents.Organisation, error) {
 	kit, err := s.Kits.Current(ctx, name)
 	if err != nil {
 		return agents.Organisation{}, err
@@ -75,10 +81,10 @@ func (s *Service) organisation(ctx context.Context, name string) (agents.Organis
 	return kit.Organisation, nil
 }
 
-// fresh returns the caller's organisation and the caller as it knows them now.
+// Fresh returns the caller's organisation and the caller as it knows them now.
 // Errors: engine.ErrNotFound for somebody who is no longer there.
-func (s *Service) fresh(ctx context.Context, caller graph.Caller) (agents.Organisation, policy.Principal, error) {
-	o, err := s.organisation(ctx, caller.Principal.Organisation)
+func (s *Service) Fresh(ctx context.Context, caller graph.Caller) (agents.Organisation, policy.Principal, error) {
+	o, err := s.Organisation(ctx, caller.Principal.Organisation)
 	if err != nil {
 		return o, policy.Principal{}, err
 	}
@@ -89,9 +95,9 @@ func (s *Service) fresh(ctx context.Context, caller graph.Caller) (agents.Organi
 	return o, person, nil
 }
 
-// receipt remembers what a command gave. Request is everything that the caller
-// asked for: the same id with another request is refused.
-func receipt(caller graph.Caller, commandID, runID string, answer any, request ...any) (engine.Receipt, error) {
+// Receipt is what remembers what a command gave. Request is everything that the caller
+// asked for: the same id with another request is refused. Errors: *run.Refusal.
+func Receipt(caller graph.Caller, commandID, runID string, answer any, request ...any) (engine.Receipt, error) {
 	digest, err := canon.DigestOf(request)
 	if err != nil {
 		return engine.Receipt{}, &run.Refusal{Code: "INVALID", Detail: "The request is not valid UTF-8 text."}
@@ -101,8 +107,10 @@ func receipt(caller graph.Caller, commandID, runID string, answer any, request .
 		Request: digest, Run: runID, Answer: body}, err
 }
 
-// replay finds the first answer to a repeated command.
-func (s *Service) replay(ctx context.Context, asked engine.Receipt, answer any) error {
+// Replay reads the first answer to a repeated command into answer. Errors:
+// engine.ErrNotFound for a command that is new; *run.Refusal for an id that was
+// used for another request.
+func (s *Service) Replay(ctx context.Context, asked engine.Receipt, answer any) error {
 	first, err := s.Store.Receipt(ctx, asked.Organisation, asked.Caller, asked.Command)
 	if err != nil {
 		return err
@@ -116,9 +124,11 @@ func (s *Service) replay(ctx context.Context, asked engine.Receipt, answer any) 
 	return nil
 }
 
-// replayed reports whether an answer to the command is there already.
-func (s *Service) replayed(ctx context.Context, asked engine.Receipt, answer any) (bool, error) {
-	err := s.replay(ctx, asked, answer)
+// Replayed reports whether an answer to the command is there already, and reads
+// it into answer. Errors: *run.Refusal for an id that was used for another
+// request.
+func (s *Service) Replayed(ctx context.Context, asked engine.Receipt, answer any) (bool, error) {
+	err := s.Replay(ctx, asked, answer)
 	if errors.Is(err, engine.ErrNotFound) {
 		return false, nil
 	}

@@ -11,7 +11,7 @@ import (
 // Personas returns the voices of the agents that the caller may know of, and
 // the caller's own.
 func (a Agents) Personas(ctx context.Context, caller graph.Caller) ([]graph.Persona, error) {
-	o, err := a.organisation(ctx, caller.Principal.Organisation)
+	o, err := a.Organisation(ctx, caller.Principal.Organisation)
 	if err != nil {
 		return nil, err
 	}
@@ -31,18 +31,18 @@ func (a Agents) LendVoice(ctx context.Context, caller graph.Caller, commandID, p
 	if err != nil {
 		return graph.Change{}, err
 	}
-	return a.alter(ctx, caller, commandID, []any{"voice", persona, lend}, func(o agents.Organisation) (step, bool, error) {
+	return a.Alter(ctx, caller, commandID, []any{"voice", persona, lend}, func(o agents.Organisation) (Step, bool, error) {
 		next, err := agents.WithdrawVoice(o, persona, caller.Principal.ID)
 		if lend {
 			next, err = agents.GiveVoice(o, persona, caller.Principal.ID, nowMs)
 		}
 		if err != nil {
-			return step{}, false, err
+			return Step{}, false, err
 		}
 		unchanged, err := same(o, next)
 		if err != nil || unchanged {
-			return step{}, false, err
+			return Step{}, false, err
 		}
-		return step{next: &next}, false, nil
+		return Step{Next: &next}, false, nil
 	})
 }

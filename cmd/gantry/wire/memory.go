@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gantry.dev/agents"
-	"gantry.dev/cmd/gantry/service"
+	"gantry.dev/cmd/gantry/service/brain"
 	"gantry.dev/memory"
 	"gantry.dev/memory/detect"
 	"gantry.dev/memory/embed"
@@ -56,7 +56,7 @@ func (p *Platform) openMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Feed = service.NewFeed(records, p.polls, &p.streams)
+	p.Feed = brain.NewFeed(records, p.polls, &p.streams)
 	if p.memory.indexes, err = p.Config.Memory.indexes(); err != nil {
 		return err
 	}

@@ -13,16 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
 )
-
-// Do is what a command does with a server.
-type Do func(command *cobra.Command, c *client.Client, args []string) error
 
 // House is how every command of the binary asks a server and prints.
 type House struct {
 	// Ask returns a command that asks a server.
-	Ask func(use, short string, args cobra.PositionalArgs, do Do) *cobra.Command
+	Ask func(use, short string, args cobra.PositionalArgs, do ask.Do) *cobra.Command
 	// Say prints lines with every character that is not seen written out.
 	Say func(out io.Writer, format string, args ...any) error
 	// JSON prints a value for programs, when the flag that JSONFlag declares is set.

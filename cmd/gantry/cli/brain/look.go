@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
 )
 
@@ -74,7 +75,7 @@ func (h House) list() *cobra.Command {
 }
 
 // onItem returns a command about the item that its first argument names.
-func (h House) onItem(use, short string, args cobra.PositionalArgs, do Do) *cobra.Command {
+func (h House) onItem(use, short string, args cobra.PositionalArgs, do ask.Do) *cobra.Command {
 	return h.Ask(use, short, args, func(command *cobra.Command, c *client.Client, args []string) error {
 		ids, err := c.MemoryIDs(command.Context(), args[0])
 		if err != nil {

@@ -1,4 +1,4 @@
-package service
+package brain
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/graph"
 	"gantry.dev/graph/remembered"
 	"gantry.dev/memory"
@@ -16,7 +17,7 @@ import (
 
 // Documents takes documents into memory.
 type Documents struct {
-	*Service
+	*service.Service
 	Files *document.Reader
 }
 
@@ -32,7 +33,7 @@ func (d Documents) Document(ctx context.Context, reader view.Reader, in remember
 	if err != nil {
 		return graph.DocumentOutcome{}, err
 	}
-	o, err := d.organisation(ctx, reader.Organisation)
+	o, err := d.Organisation(ctx, reader.Organisation)
 	if err != nil {
 		return graph.DocumentOutcome{}, err
 	}

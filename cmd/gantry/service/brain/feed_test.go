@@ -1,4 +1,4 @@
-package service_test
+package brain_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/sourcegraph/conc"
 	"github.com/stretchr/testify/require"
 
-	"gantry.dev/cmd/gantry/service"
+	"gantry.dev/cmd/gantry/service/brain"
 	"gantry.dev/memory/store"
 )
 
@@ -47,7 +47,7 @@ func TestTheFeedTellsEachChangeOnceToAllWhoListen(t *testing.T) {
 	l := &log{asked: make(chan int64, 1)}
 	ticks, stopped := make(chan time.Time), make(chan struct{}, 1)
 	var tasks conc.WaitGroup
-	feed := service.NewFeed(l, func() (<-chan time.Time, func()) { return ticks, func() { stopped <- struct{}{} } }, &tasks)
+	feed := brain.NewFeed(l, func() (<-chan time.Time, func()) { return ticks, func() { stopped <- struct{}{} } }, &tasks)
 	tick := func() { ticks <- time.Time{}; <-l.asked }
 	l.commit(nil, "before")
 	first, leave := context.WithCancel(t.Context())
@@ -96,7 +96,7 @@ func TestTheFeedTellsEachChangeOnceToAllWhoListen(t *testing.T) {
 func TestAFeedThatCannotBeginSaysSo(t *testing.T) {
 	l := &log{asked: make(chan int64, 1), broken: errors.New("away")}
 	var tasks conc.WaitGroup
-	feed := service.NewFeed(l, func() (<-chan time.Time, func()) { return nil, func() {} }, &tasks)
+	feed := brain.NewFeed(l, func() (<-chan time.Time, func()) { return nil, func() {} }, &tasks)
 	_, err := feed.Listen(t.Context())
 	require.ErrorContains(t, err, "away")
 	tasks.Wait()

@@ -1,4 +1,4 @@
-package service
+package brain
 
 import (
 	"cmp"
@@ -24,6 +24,9 @@ type upkeep struct {
 	key    string         // of the command
 	drafts []memory.Draft // of the passages in order, all of one space, ref and subject
 }
+
+// pageRows is how many rows one reading of a list takes.
+const pageRows = 200
 
 // mostRounds is how often a document is looked at anew that others change.
 const mostRounds = 4

@@ -1,4 +1,5 @@
-package cli
+// Package policies holds the commands that check, test and explain policies.
+package policies
 
 import (
 	"encoding/json"
@@ -14,20 +15,30 @@ import (
 	"github.com/spf13/cobra"
 
 	"gantry.dev/agents"
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/policy/cases"
 )
 
-// PolicySource reads what policies rest on from an organisation's directory:
+// Source reads what policies rest on from an organisation's directory:
 // the files of its policies, its tools and its people.
-type PolicySource func(dir string) (files []policy.File, tools []policy.ToolShape, people policy.Directory, err error)
+type Source func(dir string) (files []policy.File, tools []policy.ToolShape, people policy.Directory, err error)
 
-// ErrPolicy is returned by the policy commands after they printed what is
+// Folder is the source that reads an organisation's files. Errors: agents.Faults.
+func Folder(dir string) ([]policy.File, []policy.ToolShape, policy.Directory, error) {
+	organisation, err := agents.LoadDir(os.DirFS(dir), agents.LoadOptions{})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return organisation.PolicyFiles(), organisation.Shapes(), organisation.Directory(), nil
+}
+
+// ErrFaults is returned by the policy commands after they printed what is
 // wrong. The program ends with exit code 1 and prints nothing more.
-var ErrPolicy = errors.New("the policies are not in order")
+var ErrFaults = errors.New("the policies are not in order")
 
-// Policy returns the command that checks, tests and explains policies.
-func Policy(source PolicySource) *cobra.Command {
+// Command returns the command that checks, tests and explains policies.
+func Command(source Source) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "policy",
 		Short: "Check, test and explain an organisation's policies",
@@ -39,7 +50,7 @@ func Policy(source PolicySource) *cobra.Command {
 	return command
 }
 
-func policyCheck(source PolicySource) *cobra.Command {
+func policyCheck(source Source) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check DIR",
 		Short: "Validate all policies and print every fault",
@@ -51,7 +62,7 @@ func policyCheck(source PolicySource) *cobra.Command {
 	}
 }
 
-func policyTest(source PolicySource) *cobra.Command {
+func policyTest(source Source) *cobra.Command {
 	return &cobra.Command{
 		Use:   "test DIR CASES...",
 		Short: "Decide the cases in the given files and print those that come out otherwise",
@@ -71,7 +82,7 @@ func policyTest(source PolicySource) *cobra.Command {
 	}
 }
 
-func policyExplain(source PolicySource) *cobra.Command {
+func policyExplain(source Source) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain DIR REQUEST",
 		Short: "Decide requests and print which policy decided each, and where it is written",
@@ -146,7 +157,7 @@ func explainCases(out io.Writer, loaded policies, name string) error {
 	return nil
 }
 
-func policySchema(source PolicySource) *cobra.Command {
+func policySchema(source Source) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema DIR",
 		Short: "Print the Cedar schema that the policies are validated against",
@@ -174,7 +185,7 @@ type policies struct {
 }
 
 // loadPolicies prints all faults, or one line that says what was read.
-func loadPolicies(source PolicySource, dir string, out io.Writer) (policies, error) {
+func loadPolicies(source Source, dir string, out io.Writer) (policies, error) {
 	files, tools, people, err := source(dir)
 	if err != nil {
 		return policies{}, printFaults(out, err)
@@ -187,7 +198,7 @@ func loadPolicies(source PolicySource, dir string, out io.Writer) (policies, err
 	return policies{set: set, tools: tools, people: people}, nil
 }
 
-// printFaults prints faults one a line, each once, and returns ErrPolicy; any
+// printFaults prints faults one a line, each once, and returns ErrFaults; any
 // other error is returned as it is.
 func printFaults(out io.Writer, err error) error {
 	var lines []string
@@ -212,7 +223,7 @@ func printFaults(out io.Writer, err error) error {
 		}
 		said[text] = true
 	}
-	return ErrPolicy
+	return ErrFaults
 }
 
 // readCases reads all files before it reports, so that all faults are known. A
@@ -254,9 +265,9 @@ func runCases(out io.Writer, loaded policies, list []cases.Case) error {
 			fmt.Fprintf(out, "%s:%d: %s: %s\n", each.File, each.Line, each.Name, difference)
 		}
 	}
-	fmt.Fprintf(out, "%s, %d failed\n", counted(len(list), "case"), failed)
+	fmt.Fprintf(out, "%s, %d failed\n", ask.Counted(len(list), "case"), failed)
 	if failed > 0 {
-		return ErrPolicy
+		return ErrFaults
 	}
 	return nil
 }

@@ -1,4 +1,5 @@
-package cli
+// Package measure holds the commands that measure Gantry.
+package measure
 
 import (
 	"errors"
@@ -13,9 +14,10 @@ import (
 
 	"gantry.dev/cmd/gantry/bench"
 	"gantry.dev/cmd/gantry/bench/recollection"
+	"gantry.dev/cmd/gantry/cli/ask"
 )
 
-func benchCommand() *cobra.Command {
+func Command() *cobra.Command {
 	command := &cobra.Command{Use: "bench", Short: "Measure this machine with Gantry on it", Args: cobra.NoArgs}
 	command.AddCommand(benchRunCommand(), benchPartCommand(paused), benchPartCommand(recovered), benchEventsCommand(), benchSoakCommand(), benchRecallCommand(), benchMemoryCommand(), benchChildCommand())
 	return command
@@ -358,7 +360,7 @@ func (o *benchOutput) print(command *cobra.Command, measure func() (*bench.Repor
 		return err
 	}
 	if err == nil && report.Violations > 0 {
-		err = errors.New("bench: the store has " + counted(report.Violations, "violation"))
+		err = errors.New("bench: the store has " + ask.Counted(report.Violations, "violation"))
 	}
 	write := report.Table // also of what was measured before an error
 	if o.json {

@@ -1,4 +1,4 @@
-package cli_test
+package policies_test
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gantry.dev/cmd/gantry/cli"
+	"gantry.dev/cmd/gantry/cli/policies"
 	"gantry.dev/orchestrator/policy"
 )
 
@@ -43,9 +43,9 @@ func write(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-func runPolicy(source cli.PolicySource, args ...string) (string, error) {
+func runPolicy(source policies.Source, args ...string) (string, error) {
 	var out bytes.Buffer
-	command := cli.Policy(source)
+	command := policies.Command(source)
 	command.SetArgs(args)
 	command.SetOut(&out)
 	command.SetErr(&out)
@@ -62,7 +62,7 @@ func TestPolicyCheckPrintsEveryFault(t *testing.T) {
 
 	write(t, dir, "policies.cedar", "permit(principal, action, resource);\n@id(\"x\") @holds(\"manager\")\npermit(principal, action, resource);\nforbd")
 	out, err = runPolicy(sourceOf, "check", dir)
-	require.ErrorIs(t, err, cli.ErrPolicy)
+	require.ErrorIs(t, err, policies.ErrFaults)
 	require.Equal(t, "policies.cedar:1: a policy needs an @id\n"+
 		"policies.cedar:2: @holds: unknown annotation; known are id, hold, quorum, expires and reason\n"+
 		"policies.cedar:4: near column 6: unexpected effect: forbd\n", out)
@@ -81,18 +81,18 @@ func TestPolicyTestPrintsWhatCameOutOtherwise(t *testing.T) {
 	require.Contains(t, out, "1 case, 0 failed\n")
 
 	out, err = runPolicy(sourceOf, "test", dir, good, bad)
-	require.ErrorIs(t, err, cli.ErrPolicy)
+	require.ErrorIs(t, err, policies.ErrFaults)
 	require.Contains(t, out, bad+":2: post: expect: want \"PERMIT\", got \"HOLD\"\n"+
 		bad+":2: post: by: want \"carla\", got \"role:controller\"\n2 cases, 1 failed\n")
 
 	out, err = runPolicy(sourceOf, "test", dir, broken, bad)
-	require.ErrorIs(t, err, cli.ErrPolicy)
+	require.ErrorIs(t, err, policies.ErrFaults)
 	require.Contains(t, out, broken+":2: subject: no principal \"zoe\" in the directory\n")
 	require.Contains(t, out, broken+":1: the case has no tool\n")
 
 	for _, command := range []string{"test", "explain"} {
 		out, err = runPolicy(sourceOf, command, dir, empty)
-		require.ErrorIs(t, err, cli.ErrPolicy, "a test of nothing does not pass")
+		require.ErrorIs(t, err, policies.ErrFaults, "a test of nothing does not pass")
 		require.Contains(t, out, empty+":1: the file has no case")
 	}
 	_, err = runPolicy(sourceOf, "test", dir, filepath.Join(dir, "absent.txt"))
@@ -132,7 +132,7 @@ func TestPolicySchemaPrintsWhatPoliciesSpeakOf(t *testing.T) {
 		return nil, []policy.ToolShape{{Name: "read"}}, policy.Roster{}, nil
 	}
 	out, err = runPolicy(wrong, "schema", dir)
-	require.ErrorIs(t, err, cli.ErrPolicy)
+	require.ErrorIs(t, err, policies.ErrFaults)
 	require.Contains(t, out, `tool "read": this name is the name of a group of actions`)
 }
 
