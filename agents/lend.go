@@ -106,10 +106,10 @@ func (o Organisation) Pinned(g Grant) (Revision, bool) {
 // a second person who does not profit. Nobody agrees to what they borrow
 // themselves.
 func (o Organisation) Missing(g Grant) []Party {
-	disinterested := 0
+	disinterested := map[string]bool{}
 	for _, word := range g.Words {
 		if p, known := o.Principal(word.Person); known && p.Kind == policy.Person && !g.To.Covers(p) {
-			disinterested++
+			disinterested[word.Person] = true
 		}
 	}
 	var missing []Party
@@ -118,7 +118,7 @@ func (o Organisation) Missing(g Grant) []Party {
 			missing = append(missing, party)
 		}
 	}
-	if o.grave(g) && disinterested < 2 && len(missing) == 0 {
+	if o.grave(g) && len(disinterested) < 2 && len(missing) == 0 {
 		missing = append(missing, Party{For: "second"})
 	}
 	return missing
@@ -172,10 +172,8 @@ func Lend(current Organisation, g Grant) (Organisation, error) {
 	if _, known := current.Agent(g.Agent); !known {
 		return Organisation{}, fmt.Errorf("agent %q: %w", g.Agent, ErrUnknown)
 	}
-	for _, word := range g.Words {
-		if !current.isPerson(word.Person) {
-			return Organisation{}, ErrNotAPerson
-		}
+	if slices.ContainsFunc(g.Words, func(w Word) bool { return !current.isPerson(w.Person) }) {
+		return Organisation{}, ErrNotAPerson
 	}
 	if missing := current.Missing(g); len(missing) > 0 {
 		return Organisation{}, fmt.Errorf("%s: %w", missing[0].For, ErrNotAgreed)
