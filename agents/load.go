@@ -14,6 +14,7 @@ import (
 
 	"gantry.dev/agents/manifest"
 	"gantry.dev/agents/tool"
+	"gantry.dev/agents/tool/findings"
 	"gantry.dev/orchestrator/policy"
 )
 
@@ -292,6 +293,9 @@ func (l *loading) builtins(b Builtins) []tool.Definition {
 		for _, t := range tool.NewMemory(nil, m.Owner, m.Contact, m.Impact) {
 			definitions = append(definitions, t.Definition())
 		}
+	}
+	if f := b.Findings; f != nil {
+		definitions = append(definitions, findings.New(nil, f.Owner, f.Contact, f.Impact).Definition())
 	}
 	return definitions
 }

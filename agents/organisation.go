@@ -78,6 +78,15 @@ type Builtins struct {
 	Ask   *AskTool   `json:"ask,omitempty"`   // without it there is no ask.person
 
 	Memory *MemoryTools `json:"memory,omitempty"` // without it there are no memory.* tools
+
+	Findings *FindingTool `json:"findings,omitempty"` // without it there is no findings.record
+}
+
+// FindingTool configures findings.record.
+type FindingTool struct {
+	Owner   string        `json:"owner"`
+	Contact string        `json:"contact"`
+	Impact  policy.Impact `json:"impact,omitzero"` // DRAFT or REVERSIBLE; empty: REVERSIBLE
 }
 
 // MemoryTools configures memory.recall and memory.remember.

@@ -13,6 +13,7 @@ import (
 
 	"gantry.dev/agents/manifest"
 	"gantry.dev/agents/tool"
+	"gantry.dev/agents/tool/findings"
 	"gantry.dev/orchestrator/policy"
 )
 
@@ -139,6 +140,11 @@ func (v *validation) organisation() {
 	if m := o.Builtins.Memory; m != nil {
 		v.accountable(file, "builtins.memory.", m.Owner, m.Contact)
 		v.require(slices.Contains([]policy.Impact{policy.ImpactUnset, policy.Draft, policy.Reversible}, m.Impact), file, "builtins.memory.impact",
+			"must be DRAFT or REVERSIBLE")
+	}
+	if f := o.Builtins.Findings; f != nil {
+		v.accountable(file, "builtins.findings.", f.Owner, f.Contact)
+		v.require(slices.Contains([]policy.Impact{policy.ImpactUnset, policy.Draft, policy.Reversible}, f.Impact), file, "builtins.findings.impact",
 			"must be DRAFT or REVERSIBLE")
 	}
 }
@@ -269,7 +275,8 @@ func (v *validation) tools() {
 func (v *validation) configured(name string) bool {
 	return v.o.Builtins.Ask != nil && name == tool.AskName ||
 		v.o.Builtins.Files != nil && strings.HasPrefix(name, "files.") ||
-		v.o.Builtins.Memory != nil && strings.HasPrefix(name, "memory.")
+		v.o.Builtins.Memory != nil && strings.HasPrefix(name, "memory.") ||
+		v.o.Builtins.Findings != nil && name == findings.RecordName
 }
 
 // egress requires that the guard would let the tool reach its server.

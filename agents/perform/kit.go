@@ -10,6 +10,7 @@ import (
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/model/offline"
 	"gantry.dev/agents/tool"
+	"gantry.dev/agents/tool/findings"
 )
 
 // Builder makes kits from configurations: it is where a process says what its
@@ -68,6 +69,13 @@ func (b Builder) box(o agents.Organisation) (*tool.Box, error) {
 			brain = b.Memory
 		}
 		tools = append(tools, tool.NewMemory(brain, m.Owner, m.Contact, m.Impact)...)
+	}
+	if f := o.Builtins.Findings; f != nil {
+		var brain findings.Memory // stays nil where there is none
+		if b.Memory != nil {
+			brain = b.Memory
+		}
+		tools = append(tools, findings.New(brain, f.Owner, f.Contact, f.Impact))
 	}
 	egress, err := b.Egress(o)
 	if err != nil {
