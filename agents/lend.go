@@ -28,6 +28,15 @@ type Grant struct {
 	Words    []Word    `json:"words"`             // who agreed, in that order
 	AtMs     int64     `json:"atMs"`              // when it came into force; UTC, milliseconds since 1970
 	UntilMs  int64     `json:"untilMs,omitempty"` // UTC ms, no longer from then on; 0: until it is recalled
+	Recalled *Recalled `json:"recalled,omitempty"`
+}
+
+// Recalled says who ended a grant. The grant stays, so that it can be read who
+// had what.
+type Recalled struct {
+	By     string `json:"by"` // principal id
+	Reason string `json:"reason"`
+	AtMs   int64  `json:"atMs"` // UTC, milliseconds since 1970
 }
 
 // GrantKind says what a grant does.
@@ -152,6 +161,12 @@ func (o Organisation) grave(g Grant) bool {
 	})
 }
 
+// Agrees reports whether a person answers for something that a grant is about:
+// its agent, a label or a tool.
+func (o Organisation) Agrees(g Grant, person policy.Principal) bool {
+	return slices.ContainsFunc(o.grantors(g), func(p Party) bool { return slices.Contains(p.People, person.ID) })
+}
+
 // MayAgree reports whether a person's word counts for something that a grant
 // still lacks.
 func (o Organisation) MayAgree(g Grant, person policy.Principal) bool {
@@ -183,17 +198,18 @@ func Lend(current Organisation, g Grant) (Organisation, error) {
 	return next.checked()
 }
 
-// RecallGrant ends a grant. It is urgent: one person suffices who agreed to it or
-// could have, who may stop the agent, or who borrows and gives back. To anybody
-// else there is no such grant.
-func RecallGrant(current Organisation, id, by string) (Organisation, error) {
+// RecallGrant ends a grant. It is urgent: one person suffices who agreed to it
+// or could have, who may stop the agent, or who borrows and gives back. To
+// anybody else, and once it was recalled, there is no such grant.
+func RecallGrant(current Organisation, id string, recalled Recalled) (Organisation, error) {
 	g, found := current.Grant(id)
-	person, known := current.Principal(by)
-	if !found || !known || !current.Concerned(g, person) {
+	person, known := current.Principal(recalled.By)
+	if !found || g.Recalled != nil || !known || !current.Concerned(g, person) {
 		return Organisation{}, fmt.Errorf("grant %q: %w", id, ErrUnknown)
 	}
+	g.Recalled = &recalled
 	next := current
-	next.Grants = slices.DeleteFunc(slices.Clone(current.Grants), func(other Grant) bool { return other.ID == id })
+	next.Grants = replaced(current.Grants, g, func(other Grant) string { return other.ID })
 	return next.checked()
 }
 
@@ -208,16 +224,19 @@ func (o Organisation) Concerned(g Grant, person policy.Principal) bool {
 	if d, known := o.Department(g.To.Department); known && d.Owner == person.ID {
 		return true
 	}
-	return slices.ContainsFunc(o.grantors(g), func(p Party) bool { return slices.Contains(p.People, person.ID) })
+	return o.Agrees(g, person)
 }
 
-// Grant returns a grant that was not recalled; it may have run out.
+// Grant returns a grant; it may have run out or been recalled.
 func (o Organisation) Grant(id string) (Grant, bool) {
 	return find(o.Grants, func(g Grant) bool { return g.ID == id })
 }
 
-// Holds reports whether a grant has not run out at nowMs (UTC ms).
-func (g Grant) Holds(nowMs int64) bool { return g.UntilMs == 0 || nowMs < g.UntilMs }
+// Holds reports whether a grant was not recalled and has not run out at nowMs
+// (UTC ms).
+func (g Grant) Holds(nowMs int64) bool {
+	return g.Recalled == nil && (g.UntilMs == 0 || nowMs < g.UntilMs)
+}
 
 // completed puts a grant's lists in the one order that its bytes have.
 func (g Grant) completed() Grant {
@@ -338,9 +357,13 @@ func (o Organisation) GrantCeiling(id string, nowMs int64) (policy.Authority, bo
 }
 
 // YieldOf returns the bounded type that a grant declares by a JSON Schema: all
-// that may come back from what was done under it, without its labels.
+// that may come back from what was done under it, without its labels. A grant
+// that was recalled declares nothing.
 func (o Organisation) YieldOf(id string, schema json.RawMessage) (bounded.Type, bool) {
 	g, _ := o.Grant(id)
+	if g.Recalled != nil {
+		return bounded.Type{}, false
+	}
 	for _, yield := range g.Yields {
 		if kind, err := yield.Type(); err == nil && kind.Is(schema) {
 			return kind, true
@@ -392,6 +415,9 @@ func (v *validation) grant(g Grant) {
 	v.require(g.Kind == Share || g.Kind == Delegation, object, "kind", "must be %s or %s", Share, Delegation)
 	v.require(strings.TrimSpace(g.Reason) != "" && len(g.Reason) <= 1000, object, "reason", "say why in 1 to 1000 bytes")
 	v.require(g.UntilMs == 0 || g.UntilMs > g.AtMs, object, "until", "must be later than now")
+	if r := g.Recalled; r != nil {
+		v.require(len(r.Reason) <= 1000, object, "recalled.reason", "say why in up to 1000 bytes")
+	}
 	if r := g.Revision; r != nil {
 		v.require(r.Name == g.Agent, object, "revision", "must be one of %s", g.Agent)
 		v.agent(*r)

@@ -172,15 +172,20 @@ func TestFault_P4_ShareThatRanOutOrWasRecalledGivesNothing(t *testing.T) {
 		require.Equal(t, holds, private, nowMs)
 	}
 	for _, by := range []string{"ruth.abelson", "dario.conti", "keiko.tanaka", "sofia.marchetti", "helena.voss"} {
-		back, err := agents.RecallGrant(lent, "s1", by)
+		back, err := agents.RecallGrant(lent, "s1", agents.Recalled{By: by, Reason: "r", AtMs: 50})
 		require.NoError(t, err, by)
 		require.Zero(t, back.Authority(revision, rep, 100))
 		_, gives := back.GrantCeiling("s1", 100)
 		require.False(t, gives)
-		require.Equal(t, digest(t, current), digest(t, back))
+		_, declared := back.YieldOf("s1", json.RawMessage(`{"type":"boolean"}`))
+		require.False(t, declared)
+		kept, _ := back.Grant("s1")
+		require.Equal(t, by, kept.Recalled.By, "who ended it stays known")
+		_, err = agents.RecallGrant(back, "s1", agents.Recalled{By: by})
+		require.ErrorIs(t, err, agents.ErrUnknown)
 	}
 	for _, by := range []string{"liam.byrne", "amara.diallo", "invoice-intake", "nobody"} {
-		_, err := agents.RecallGrant(lent, "s1", by)
+		_, err := agents.RecallGrant(lent, "s1", agents.Recalled{By: by})
 		require.ErrorIs(t, err, agents.ErrUnknown, by)
 	}
 	killed, err := agents.Stop(lent, agents.Kill{Scope: agents.KillAgent, Name: "policy-librarian", By: "ruth.abelson", Reason: "r"})

@@ -26,9 +26,10 @@ type Revision struct {
 	Name         string        `json:"name"`
 	Description  string        `json:"description"` // for people who look for an agent
 	Department   string        `json:"department"`
-	Owner        string        `json:"owner"`    // principal id
-	Contact      string        `json:"contact"`  // principal id: gets held, parked and uncertain work
-	Audience     []string      `json:"audience"` // departments whose people may start runs; sorted, never empty
+	Owner        string        `json:"owner"`            // principal id
+	Contact      string        `json:"contact"`          // principal id: gets held, parked and uncertain work
+	Audience     []string      `json:"audience"`         // departments whose people may start runs; sorted, never empty
+	Listed       bool          `json:"listed,omitempty"` // everybody may find it and ask for a share
 	Persona      string        `json:"persona"`
 	Stage        policy.Stage  `json:"stage"`               // as published; see Organisation.Stage
 	Clearance    policy.Labels `json:"clearance,omitempty"` // labels that it may read at most
