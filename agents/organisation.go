@@ -136,7 +136,7 @@ type Source struct {
 // Model is one entry of the catalogue of models.
 type Model struct {
 	Name      string `json:"name"`               // as agents and labels name it
-	Provider  string `json:"provider"`           // "offline", "script", "openai", …
+	Provider  string `json:"provider"`           // "offline", "script", "fanout", "openai", …
 	Model     string `json:"model,omitempty"`    // the provider's own name of it
 	Script    string `json:"script,omitempty"`   // of Scripts, for the provider "script"
 	Endpoint  string `json:"endpoint,omitempty"` // base URL; empty: the provider's own

@@ -8,6 +8,7 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
+	"gantry.dev/agents/model/fanout"
 	"gantry.dev/agents/model/offline"
 	"gantry.dev/agents/tool"
 	"gantry.dev/agents/tool/findings"
@@ -20,7 +21,7 @@ type Builder struct {
 	Egress      func(agents.Organisation) (*tool.Egress, error) // what tools may reach
 	Credentials tool.Credentials
 	Memory      Memory // what runs recall from; nil for none
-	// Provider opens a provider that is neither script nor offline.
+	// Provider opens a provider that is not embedded.
 	Provider func(agents.Model) (model.Provider, error)
 }
 
@@ -115,6 +116,8 @@ func (b Builder) providers(o agents.Organisation) (map[string]model.Provider, er
 			providers[entry.Name] = named{script, entry.Script}
 		case "offline":
 			providers[entry.Name] = offline.New()
+		case "fanout":
+			providers[entry.Name] = fanout.New()
 		default:
 			if b.Provider == nil {
 				continue

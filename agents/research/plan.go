@@ -25,8 +25,9 @@ type Branch struct {
 
 // Kept is a branch whose result an earlier run of the same research has.
 type Kept struct {
-	Branch int    `json:"branch"` // from 0
-	Child  string `json:"child"`  // id of the run that took it
+	Branch   int      `json:"branch"`             // from 0
+	Child    string   `json:"child"`              // id of the run that took it
+	Findings []string `json:"findings,omitempty"` // ids of what it found
 }
 
 // Plan is the goal of a coordinating run.
