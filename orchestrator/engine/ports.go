@@ -82,13 +82,18 @@ type InboxItem struct {
 	SinceMs      int64
 }
 
-// Entry is one line of a conversation: a message, or a run that began or ended.
+// Entry is one line of a conversation: a message, a run that began or ended,
+// or what became of who takes part and of whose turn it is (the kinds of package
+// group).
 type Entry struct {
 	Organisation, Conversation string
 	Number                     uint64 // assigned by the journal, without gaps
-	Kind                       string // "message", "run_started", "run_ended"
+	Kind                       string // "message", "run_started", "run_ended", …
 	Run                        string
 	Author                     string    // principal id
+	Whom                       string    // principal id of whom it is about; empty for none
+	Code                       string    // what it says where nobody speaks; empty for none
+	About                      uint64    // number of the entry that it is about, or the bound that it sets; 0 for none
 	Text                       *run.Text // of a message
 	AtMs                       int64
 }

@@ -44,6 +44,10 @@ func TestPostgresTwoProcesses(t *testing.T) {
 	})
 }
 
+func TestPostgresGatherings(t *testing.T) {
+	gatherings(t, open(t, journal.Config{DSN: journaltest.Schema(t)}))
+}
+
 func TestPostgresKeepsItsOwnTime(t *testing.T) {
 	s := open(t, journal.Config{DSN: journaltest.Schema(t)})
 	first, err := s.Now(t.Context())

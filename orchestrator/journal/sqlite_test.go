@@ -152,14 +152,57 @@ func TestHeadsArePagedNewestFirst(t *testing.T) {
 	require.Empty(t, none)
 }
 
-func TestParticipants(t *testing.T) {
-	s := open(t, journal.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "gantry.db")})
+// Who takes part changes together with the entries that say so, once for one
+// command; a change that fails leaves nothing.
+func TestGatherings(t *testing.T) {
+	gatherings(t, open(t, journal.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "gantry.db")}))
+}
+
+func gatherings(t *testing.T, s store) {
 	require.NoError(t, s.Converse(t.Context(), "acme", "c1"))
-	for _, who := range []string{"ann", "bob", "ann"} {
-		require.NoError(t, s.AddParticipant(t.Context(), "acme", "c1", who))
+	news, err := s.News(t.Context(), 10)
+	require.NoError(t, err)
+	require.Empty(t, news, "nobody follows it before somebody joined")
+	receipt := func(command string) engine.Receipt {
+		return engine.Receipt{Organisation: "acme", Caller: "ann", Command: command, Answer: []byte("{}")}
 	}
+	join := func(who string) func(*journal.Conversation) ([]engine.Entry, error) {
+		return func(c *journal.Conversation) ([]engine.Entry, error) {
+			c.Participants, c.Turns = append(c.Participants, who), "{}"
+			return []engine.Entry{{Kind: "joined", Author: "ann", Whom: who, Code: "x", About: 7}}, nil
+		}
+	}
+	require.NoError(t, s.ChangeConversation(t.Context(), "acme", "c1", receipt("one"), join("ann")))
+	require.ErrorIs(t, s.ChangeConversation(t.Context(), "acme", "c1", receipt("one"), join("eve")), engine.ErrReplayed)
+	require.NoError(t, s.ChangeConversation(t.Context(), "acme", "c1", receipt("two"), join("bob")))
+	require.ErrorIs(t, s.ChangeConversation(t.Context(), "other", "c1", receipt("three"), join("eve")), engine.ErrNotFound)
+	require.ErrorIs(t, s.ChangeConversation(t.Context(), "acme", "c1", receipt("four"), func(c *journal.Conversation) ([]engine.Entry, error) {
+		return nil, run.ErrBudget
+	}), run.ErrBudget)
 	c, err := s.Conversation(t.Context(), "acme", "c1")
 	require.NoError(t, err)
 	require.Equal(t, []string{"ann", "bob"}, c.Participants)
-	require.ErrorIs(t, s.AddParticipant(t.Context(), "other", "c1", "eve"), engine.ErrNotFound)
+	require.Equal(t, "{}", c.Turns)
+	require.NoError(t, s.Note(t.Context(), engine.Entry{Organisation: "acme", Conversation: "c1", Kind: "exchange_stopped", Author: "x", About: 1}, receipt("five")))
+	require.ErrorIs(t, s.Note(t.Context(), engine.Entry{Organisation: "acme", Conversation: "c1"}, receipt("five")), engine.ErrReplayed)
+	entries, err := s.Entries(t.Context(), "acme", "c1", 0, 10)
+	require.NoError(t, err)
+	require.Len(t, entries, 3)
+	require.NotZero(t, entries[0].AtMs)
+	gatherings, err := s.Gatherings(t.Context(), "acme", "c1", 0, 10)
+	require.NoError(t, err)
+	require.Equal(t, entries[:2], gatherings)
+	require.Equal(t, engine.Entry{Organisation: "acme", Conversation: "c1", Number: 1, Kind: "joined", Author: "ann", Whom: "ann", Code: "x", About: 7, AtMs: entries[0].AtMs}, entries[0])
+	news, err = s.News(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, []journal.Followed{{Organisation: "acme", Conversation: "c1"}}, news)
+	require.NoError(t, s.Follow(t.Context(), journal.Followed{Conversation: "c1", Settled: 1, Seen: 2}))
+	require.NoError(t, s.Follow(t.Context(), journal.Followed{Conversation: "c1", Settled: 2, Seen: 1}))
+	news, err = s.News(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, []journal.Followed{{Organisation: "acme", Conversation: "c1", Settled: 2, Seen: 2}}, news, "nobody falls back")
+	require.NoError(t, s.Follow(t.Context(), journal.Followed{Conversation: "c1", Settled: 3, Seen: 3}))
+	news, err = s.News(t.Context(), 10)
+	require.NoError(t, err)
+	require.Empty(t, news)
 }

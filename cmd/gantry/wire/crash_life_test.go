@@ -18,6 +18,7 @@ import (
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/graph"
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
@@ -84,6 +85,18 @@ func (l *life) start(ctx context.Context) (id string, err error) {
 	return admitted.Run, err
 }
 
+func (l *life) receipt(command string) engine.Receipt {
+	return engine.Receipt{Organisation: l.organisation.Name, Caller: asker, Command: command, Answer: []byte("{}")}
+}
+
+// once takes a repeated command for a done one.
+func once(err error) error {
+	if errors.Is(err, engine.ErrReplayed) {
+		return nil
+	}
+	return err
+}
+
 // talk begins a conversation, and does whatever else the store can be told to
 // that no run does.
 func (l *life) talk(ctx context.Context) (id string, err error) {
@@ -97,17 +110,22 @@ func (l *life) talk(ctx context.Context) (id string, err error) {
 			id = made.ID
 			return err
 		},
-		func() error { return store.AddParticipant(ctx, l.organisation.Name, id, colleague) },
+		func() error {
+			return once(store.ChangeConversation(ctx, l.organisation.Name, id, l.receipt("join"), func(c *journal.Conversation) ([]engine.Entry, error) {
+				c.Participants = append(c.Participants, colleague)
+				return []engine.Entry{{Kind: "joined", Author: asker, Whom: colleague}}, nil
+			}))
+		},
+		func() error {
+			return once(store.Note(ctx, engine.Entry{Organisation: l.organisation.Name, Conversation: id, Kind: "turn_refused", Author: asker}, l.receipt("note")))
+		},
+		func() error { return store.Follow(ctx, journal.Followed{Conversation: id, Settled: 1, Seen: 1}) },
 		func() error {
 			_, err := conversations.Send(ctx, caller, graph.Message{Conversation: id, Text: "Here it is.", CommandID: "say"})
 			return err
 		},
 		func() error {
-			err := store.ReviseBudget(ctx, []string{"chores"}, run.Amount{MicroUSD: 1}, engine.Receipt{Organisation: l.organisation.Name, Caller: asker, Command: "budget", Answer: []byte("{}")})
-			if errors.Is(err, engine.ErrReplayed) {
-				return nil
-			}
-			return err
+			return once(store.ReviseBudget(ctx, []string{"chores"}, run.Amount{MicroUSD: 1}, l.receipt("budget")))
 		},
 		func() error { return store.EraseSubject(ctx, "nobody") },
 		func() error {
