@@ -69,8 +69,10 @@ func Write(parts []string) string {
 }
 
 // Read returns the strings that Write wrote; false for any other token.
-func Read(token string) ([]string, bool) {
-	if len(token) > maxIDBytes {
+func Read(token string) ([]string, bool) { return readUpTo(token, maxIDBytes) }
+
+func readUpTo(token string, most int) ([]string, bool) {
+	if len(token) > most {
 		return nil, false
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(token)

@@ -44,7 +44,8 @@ type Hub struct {
 	serial int
 	runs   map[string]*feed[run.Record]
 	talks  map[conversation]*feed[engine.Entry]
-	boxes  signals
+	boxes  signals // by organisation
+	moves  signals // by run
 	texts  texts
 }
 
@@ -52,7 +53,7 @@ type Hub struct {
 func NewHub(source Source, entries EntrySource) *Hub {
 	return &Hub{
 		source: source, entries: entries, stops: map[int]context.CancelCauseFunc{}, runs: map[string]*feed[run.Record]{},
-		talks: map[conversation]*feed[engine.Entry]{}, boxes: signals{}, texts: texts{},
+		talks: map[conversation]*feed[engine.Entry]{}, boxes: signals{}, moves: signals{}, texts: texts{},
 	}
 }
 
@@ -183,7 +184,10 @@ func (h *Hub) Offer(batch Batch) {
 	offer(h.talks, batch.Entries, func(e engine.Entry) (conversation, engine.Entry) {
 		return conversation{e.Organisation, e.Conversation}, e
 	})
-	h.boxes.signal(batch.Inboxes)
+	for _, row := range batch.Rows {
+		h.moves.signal(row.Record.Run)
+	}
+	h.boxes.signal(batch.Inboxes...)
 }
 
 // offer gives each feed its part of a batch, in order.
@@ -211,13 +215,14 @@ func (h *Hub) Hear(notice Notice) {
 		if f, followed := h.runs[span.Run]; followed {
 			f.hear(span.To)
 		}
+		h.moves.signal(span.Run)
 	}
 	for _, place := range notice.Conversations {
 		if f, followed := h.talks[conversation{place.Organisation, place.Conversation}]; followed {
 			f.hear(place.Number)
 		}
 	}
-	h.boxes.signal(notice.Inboxes)
+	h.boxes.signal(notice.Inboxes...)
 }
 
 // Look reads the journal for every reader, whatever was heard: what makes a
@@ -232,6 +237,7 @@ func (h *Hub) Look() {
 		f.look()
 	}
 	h.boxes.signalAll()
+	h.moves.signalAll()
 }
 
 // Run hears the bus and looks at every tick until the context ends. While the

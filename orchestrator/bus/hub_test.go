@@ -399,3 +399,50 @@ func TestConversationInPartsWhileLive(t *testing.T) {
 		}
 	})
 }
+
+// Whoever follows several runs hears of each, however its records reach the hub,
+// and of no other.
+func TestMovesOfSeveralRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := bustest.NewLog()
+		hub := bus.NewHub(log, log)
+		ctx, leave := context.WithCancel(t.Context())
+		moves, err := hub.Moves(ctx)
+		require.NoError(t, err)
+		wrote := func(id string) bus.Batch { return bus.Batch{Rows: []bus.Committed{{Record: run.Record{Run: id, Seq: 1}}}} }
+		heard := func() bool {
+			select {
+			case _, open := <-moves.Signals():
+				return open
+			default:
+				return false
+			}
+		}
+		hub.Offer(wrote("root"))
+		require.False(t, heard(), "it follows nothing yet")
+		for _, id := range []string{"root", "child", "child"} {
+			moves.Also(id)
+		}
+		hub.Offer(wrote("another"))
+		hub.Hear(bus.Notice{Runs: []bus.Span{{Run: "another", From: 1, To: 1}}})
+		require.False(t, heard())
+		hub.Offer(wrote("child"))
+		require.True(t, heard())
+		require.False(t, heard(), "it is told once")
+		hub.Hear(bus.Notice{Runs: []bus.Span{{Run: "root", From: 1, To: 1}}})
+		hub.Offer(wrote("child"))
+		require.True(t, heard())
+		require.False(t, heard(), "two signals are one")
+		hub.Look()
+		require.True(t, heard(), "whatever was lost")
+		leave()
+		synctest.Wait()
+		_, open := <-moves.Signals()
+		require.False(t, open)
+		moves.Also("late") // who left follows nothing
+		hub.Offer(wrote("late"))
+		hub.Close()
+		_, err = hub.Moves(t.Context())
+		require.ErrorIs(t, err, bus.ErrClosed)
+	})
+}

@@ -12,12 +12,12 @@ import (
 // are dropped for it.
 const wordsKept = 64
 
-// signals are the readers who want to know that an inbox changed.
+// signals are the readers who want to know that something changed, by its name.
 type signals map[string]map[chan struct{}]bool
 
-func (s signals) signal(organisations []string) {
-	for _, organisation := range organisations {
-		for reader := range s[organisation] {
+func (s signals) signal(names ...string) {
+	for _, name := range names {
+		for reader := range s[name] {
 			select {
 			case reader <- struct{}{}:
 			default: // one signal waits already and says the same
@@ -27,8 +27,8 @@ func (s signals) signal(organisations []string) {
 }
 
 func (s signals) signalAll() {
-	for organisation := range s {
-		s.signal([]string{organisation})
+	for name := range s {
+		s.signal(name)
 	}
 }
 
@@ -36,6 +36,60 @@ func (s signals) signalAll() {
 // nobody took yet are one. The channel is closed when the context ends.
 func (h *Hub) Inbox(ctx context.Context, organisation string) (<-chan struct{}, error) {
 	return watch(ctx, h, h.boxes, organisation, 1)
+}
+
+// Moves signals that something was recorded of any of its runs.
+type Moves struct {
+	hub     *Hub
+	signals chan struct{}
+	runs    []string // guarded by the hub's lock, as is ended
+	ended   bool
+}
+
+// Moves returns signals of no run as yet. They end with the context: then the
+// channel is closed.
+func (h *Hub) Moves(ctx context.Context) (*Moves, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, ErrClosed
+	}
+	m := &Moves{hub: h, signals: make(chan struct{}, 1)}
+	h.serial++
+	serial := h.serial
+	ctx, cancel := context.WithCancelCause(ctx)
+	h.stops[serial] = cancel
+	context.AfterFunc(ctx, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.stops, serial)
+		for _, run := range m.runs {
+			if delete(h.moves[run], m.signals); len(h.moves[run]) == 0 {
+				delete(h.moves, run)
+			}
+		}
+		m.runs, m.ended = nil, true
+		close(m.signals)
+	})
+	return m, nil
+}
+
+// Signals returns the channel. Signals that nobody took yet are one.
+func (m *Moves) Signals() <-chan struct{} { return m.signals }
+
+// Also adds a run: what is recorded of it from now on is signalled.
+func (m *Moves) Also(run string) {
+	h := m.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m.ended || h.moves[run][m.signals] {
+		return
+	}
+	if h.moves[run] == nil {
+		h.moves[run] = map[chan struct{}]bool{}
+	}
+	h.moves[run][m.signals] = true
+	m.runs = append(m.runs, run)
 }
 
 // TextDelta is a piece of the text of a turn in progress. It is shown while it
