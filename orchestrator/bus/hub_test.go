@@ -409,7 +409,9 @@ func TestMovesOfSeveralRuns(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		moves, err := hub.Moves(ctx)
 		require.NoError(t, err)
-		wrote := func(id string) bus.Batch { return bus.Batch{Rows: []bus.Committed{{Record: run.Record{Run: id, Seq: 1}}}} }
+		wrote := func(id string) bus.Batch {
+			return bus.Batch{Rows: []bus.Committed{{Record: run.Record{Run: id, Seq: 1}}}}
+		}
 		heard := func() bool {
 			select {
 			case _, open := <-moves.Signals():
