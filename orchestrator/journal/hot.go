@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
+
+	"gantry.dev/orchestrator/engine"
 )
 
 // querier is what reading a row needs of a database or a transaction.
@@ -36,6 +38,37 @@ type Databases struct {
 // Databases returns the handles. They close with the store.
 func (s *Store) Databases() Databases {
 	return Databases{Write: s.write.DB, Read: s.read.bun.DB, Postgres: s.postgres}
+}
+
+// Beside is what of the journal's own commits together with rows of a table that
+// is kept beside it.
+type Beside struct {
+	Texts   []engine.Payload
+	Erased  []string        // ids of texts that are not needed any more
+	Receipt *engine.Receipt // nil for none
+}
+
+// Beside runs one transaction of a table that is kept beside the journal's: what
+// rows writes commits with texts and the receipt of its command, or nothing
+// does. Rows asks in the database's own dialect. Errors: engine.ErrReplayed for
+// a receipt's command that was accepted before, and those of rows.
+func (s *Store) Beside(ctx context.Context, with Beside, rows func(ctx context.Context, tx *sql.Tx) error) error {
+	return s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		if err := remember(ctx, tx, with.Receipt); err != nil {
+			return err
+		}
+		for _, text := range with.Texts {
+			if err := s.storePayload(ctx, tx, text); err != nil {
+				return err
+			}
+		}
+		for _, id := range with.Erased {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM payloads WHERE id = ?", id); err != nil {
+				return err
+			}
+		}
+		return rows(ctx, tx.Tx)
+	})
 }
 
 // database asks a database with ? for arguments, by statements that are prepared

@@ -21,7 +21,6 @@ type Firing struct {
 	Outcome   Outcome
 	Code      string // stable; of a refused or skipped one
 	Run       string // id; of a started one
-	Going     bool   // the run is not known to have ended
 	AtMs      int64  // UTC ms when that was recorded
 }
 

@@ -45,7 +45,8 @@ const (
 // Why a schedule is paused.
 const (
 	PausedByPerson   = "PERSON"
-	PausedByRefusals = "REFUSALS"
+	PausedByRefusals = "REFUSALS" // MaxRefusals in a row
+	PausedByTimes    = "TIMES"    // its zone or expression is not known any more
 )
 
 // Schedule says at which times runs begin, of which agent, for whom.
