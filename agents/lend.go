@@ -198,6 +198,16 @@ func Lend(current Organisation, g Grant) (Organisation, error) {
 	return next.checked()
 }
 
+// Fits returns Faults with what keeps a grant from coming into force whoever
+// agrees to it, or nil.
+func Fits(o Organisation, g Grant) error {
+	v := &validation{o: o}
+	if v.grant(g.completed()); len(v.faults) > 0 {
+		return v.faults
+	}
+	return nil
+}
+
 // RecallGrant ends a grant. It is urgent: one person suffices who agreed to it
 // or could have, who may stop the agent, or who borrows and gives back. To
 // anybody else, and once it was recalled, there is no such grant.
@@ -447,8 +457,6 @@ func (v *validation) grant(g Grant) {
 // do not fit any more is recalled.
 func keptGrants(current, loaded Organisation) []Grant {
 	return slices.DeleteFunc(slices.Clone(current.Grants), func(g Grant) bool {
-		v := &validation{o: loaded}
-		v.grant(g)
-		return len(v.faults) > 0
+		return Fits(loaded, g) != nil
 	})
 }

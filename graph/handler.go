@@ -30,6 +30,7 @@ type Config struct {
 	Brain         memory.Brain
 	Readers       Readers
 	Documents     Documents
+	Lending       Lending // nil: nothing is lent
 	Live          Live
 	Directory     Directory
 	Verifier      *edge.Verifier
@@ -63,6 +64,9 @@ func NewHandler(config Config) (*Handler, error) {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
 	config.Runs = once{config.Runs}
+	if config.Lending == nil {
+		config.Lending = nothingLent{}
+	}
 	if config.Pulse == nil {
 		config.Pulse = pulse
 	}

@@ -113,6 +113,7 @@ func (v *viewer) agent(a Agent) *generated.Agent {
 	return &generated.Agent{ID: v.id(opaque.Agent, revision.Name), Name: revision.Name, Description: revision.Description, Department: revision.Department,
 		Owner: v.actor(revision.Owner), Contact: v.actor(revision.Contact), Persona: revision.Persona, Revision: a.Digest,
 		Stage: generated.Stage(a.Stage.String()), Audience: words(revision.Audience), Models: words(revision.Models), Stopped: a.Stopped,
+		Listed: revision.Listed, AvailableBy: each(a.Available, availability),
 		Tools: each(revision.Tools, func(use agents.ToolUse) *generated.ToolUse {
 			return &generated.ToolUse{Name: use.Name, Impact: generated.Impact(use.Impact.OrWorst().String()), Calls: use.Calls}
 		})}

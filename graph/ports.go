@@ -145,6 +145,8 @@ type Agent struct {
 	Digest   string // of the revision
 	Stage    policy.Stage
 	Stopped  bool // a kill stops it
+	// Available says how the caller has it; empty where they do not.
+	Available []Availability
 }
 
 // Change says what became of a change to the organisation.
@@ -209,7 +211,7 @@ type Budgets interface {
 	List(ctx context.Context, caller Caller) ([]Budget, error)
 	// Set changes a limit; engine.ErrNotFound for an unknown node.
 	Set(ctx context.Context, caller Caller, commandID, node string, limit run.Amount) (Change, error)
-	// Usage returns what was settled in [fromMs, toMs) by AGENT, DEPARTMENT, SUBJECT, MODEL or DAY.
+	// Usage returns what was settled in [fromMs, toMs) by AGENT, DEPARTMENT, SUBJECT, MODEL, DAY or TOOL.
 	Usage(ctx context.Context, caller Caller, groupBy string, fromMs, toMs int64) ([]UsageRow, error)
 }
 

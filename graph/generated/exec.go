@@ -30,6 +30,7 @@ func NewExecutableSchema(cfg Config) graphql.ExecutableSchema {
 type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
+	Agent() AgentResolver
 	Conversation() ConversationResolver
 	Mutation() MutationResolver
 	Query() QueryResolver
@@ -47,6 +48,9 @@ type ComplexityRoot struct {
 
 // region    ************************** generated!.gotpl **************************
 
+type AgentResolver interface {
+	Shares(ctx context.Context, obj *Agent) ([]*Grant, error)
+}
 type ConversationResolver interface {
 	Entries(ctx context.Context, obj *Conversation, first int, after *string) (*EntryConnection, error)
 	Runs(ctx context.Context, obj *Conversation, first int, after *string) (*RunConnection, error)
@@ -62,6 +66,11 @@ type MutationResolver interface {
 	AnswerQuestion(ctx context.Context, input AnswerQuestionInput) (*RunPayload, error)
 	ResolveUncertain(ctx context.Context, input ResolveUncertainInput) (*RunPayload, error)
 	PublishAgent(ctx context.Context, input PublishAgentInput) (*AgentPayload, error)
+	ShareAgent(ctx context.Context, input ShareAgentInput) (*GrantPayload, error)
+	RequestShare(ctx context.Context, input RequestShareInput) (*GrantPayload, error)
+	GrantDelegation(ctx context.Context, input GrantDelegationInput) (*GrantPayload, error)
+	DecideShare(ctx context.Context, input DecideShareInput) (*GrantPayload, error)
+	RecallAgent(ctx context.Context, input RecallAgentInput) (*GrantPayload, error)
 	SetStage(ctx context.Context, input SetStageInput) (*AgentPayload, error)
 	LendVoice(ctx context.Context, input LendVoiceInput) (*PersonaPayload, error)
 	SetBudget(ctx context.Context, input SetBudgetInput) (*BudgetPayload, error)
@@ -87,6 +96,7 @@ type QueryResolver interface {
 	Run(ctx context.Context, id string) (*Run, error)
 	Inbox(ctx context.Context) ([]*InboxItem, error)
 	Kills(ctx context.Context) ([]*Kill, error)
+	Grants(ctx context.Context, status []GrantStatus) ([]*Grant, error)
 	Personas(ctx context.Context) ([]*Persona, error)
 	Budgets(ctx context.Context) ([]*Budget, error)
 	Usage(ctx context.Context, groupBy UsageGroup, from time.Time, to time.Time) ([]*UsageRow, error)
@@ -137,10 +147,13 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		return graphql.NewInputUnmarshalerIndex(
 			graphql.NewInputUnmarshaler("AnswerQuestionInput", ec.unmarshalInputAnswerQuestionInput),
 			graphql.NewInputUnmarshaler("CancelRunInput", ec.unmarshalInputCancelRunInput),
+			graphql.NewInputUnmarshaler("CeilingInput", ec.unmarshalInputCeilingInput),
 			graphql.NewInputUnmarshaler("ConsolidateInput", ec.unmarshalInputConsolidateInput),
 			graphql.NewInputUnmarshaler("DecideApprovalInput", ec.unmarshalInputDecideApprovalInput),
+			graphql.NewInputUnmarshaler("DecideShareInput", ec.unmarshalInputDecideShareInput),
 			graphql.NewInputUnmarshaler("DeclassifyInput", ec.unmarshalInputDeclassifyInput),
 			graphql.NewInputUnmarshaler("ForgetInput", ec.unmarshalInputForgetInput),
+			graphql.NewInputUnmarshaler("GrantDelegationInput", ec.unmarshalInputGrantDelegationInput),
 			graphql.NewInputUnmarshaler("KillInput", ec.unmarshalInputKillInput),
 			graphql.NewInputUnmarshaler("LendVoiceInput", ec.unmarshalInputLendVoiceInput),
 			graphql.NewInputUnmarshaler("LiftKillInput", ec.unmarshalInputLiftKillInput),
@@ -150,18 +163,23 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("MemorySourceInput", ec.unmarshalInputMemorySourceInput),
 			graphql.NewInputUnmarshaler("PromoteInput", ec.unmarshalInputPromoteInput),
 			graphql.NewInputUnmarshaler("PublishAgentInput", ec.unmarshalInputPublishAgentInput),
+			graphql.NewInputUnmarshaler("RecallAgentInput", ec.unmarshalInputRecallAgentInput),
 			graphql.NewInputUnmarshaler("RememberDocumentInput", ec.unmarshalInputRememberDocumentInput),
 			graphql.NewInputUnmarshaler("RememberInput", ec.unmarshalInputRememberInput),
+			graphql.NewInputUnmarshaler("RequestShareInput", ec.unmarshalInputRequestShareInput),
 			graphql.NewInputUnmarshaler("ResolveUncertainInput", ec.unmarshalInputResolveUncertainInput),
 			graphql.NewInputUnmarshaler("ResumeRunInput", ec.unmarshalInputResumeRunInput),
 			graphql.NewInputUnmarshaler("RunFilter", ec.unmarshalInputRunFilter),
 			graphql.NewInputUnmarshaler("SendMessageInput", ec.unmarshalInputSendMessageInput),
 			graphql.NewInputUnmarshaler("SetBudgetInput", ec.unmarshalInputSetBudgetInput),
 			graphql.NewInputUnmarshaler("SetStageInput", ec.unmarshalInputSetStageInput),
+			graphql.NewInputUnmarshaler("ShareAgentInput", ec.unmarshalInputShareAgentInput),
 			graphql.NewInputUnmarshaler("StartConversationInput", ec.unmarshalInputStartConversationInput),
 			graphql.NewInputUnmarshaler("StartRunInput", ec.unmarshalInputStartRunInput),
 			graphql.NewInputUnmarshaler("SteerRunInput", ec.unmarshalInputSteerRunInput),
 			graphql.NewInputUnmarshaler("SupersedeInput", ec.unmarshalInputSupersedeInput),
+			graphql.NewInputUnmarshaler("ToolUseInput", ec.unmarshalInputToolUseInput),
+			graphql.NewInputUnmarshaler("YieldInput", ec.unmarshalInputYieldInput),
 		)
 	}
 	first := true
@@ -350,6 +368,11 @@ type Query {
   inbox: [InboxItem!]!
   "What is stopped now, of what the viewer may know of."
   kills: [Kill!]!
+  "The grants that the viewer asked for, agreed to, profits from or answers for something of; those that wait come first."
+  grants(
+    "Only of these statuses; all when absent."
+    status: [GrantStatus!]
+  ): [Grant!]!
   "The voices that the agents which the viewer may know of speak in."
   personas: [Persona!]!
   "The budgets that the viewer may see."
@@ -520,6 +543,142 @@ type Agent implements Node {
   tools: [ToolUse!]!
   "Whether a kill stops it now."
   stopped: Boolean!
+  "Whether everybody of the organisation may find it, and ask for a share."
+  listed: Boolean!
+  "How the viewer has it; empty where it can only be asked for, or where the viewer only answers for it."
+  availableBy: [Availability!]!
+  "Its shares, for whom answers for it; empty for everybody else."
+  shares: [Grant!]!
+}
+
+"One way in which the viewer has an agent."
+type Availability {
+  "Id of the share under which it is borrowed; null for who is of its audience."
+  share: ID
+  "When the share ends; null for never."
+  until: Time
+}
+
+"A word of those who answer for an agent, and for what it is given, that lets it serve or do more than by itself it may."
+type Grant {
+  "Id; opaque."
+  id: ID!
+  "What it does."
+  kind: GrantKind!
+  "Where it stands."
+  status: GrantStatus!
+  "Name of the agent that is lent, or that gets the work."
+  agent: String!
+  "Digest of the revision that it is bound to; null for the current one, whichever that is."
+  revision: String
+  "Of a delegation: the agent whose runs may hand work over."
+  from: String
+  "Of a share: the department that borrows."
+  department: String
+  "Of a share: the person who borrows."
+  person: Actor
+  "What is done under it at most."
+  ceiling: Ceiling!
+  "All that its private side may answer."
+  yields: [Yield!]!
+  "Why."
+  reason: String!
+  "Who asked for it."
+  askedBy: Actor!
+  "Who agreed, in that order."
+  agreedBy: [Agreement!]!
+  "Whose word is missing; empty once it is in force."
+  missing: [MissingWord!]!
+  "Whether the viewer's word is missing."
+  mayAgree: Boolean!
+  "Since when it is in force, or asked for."
+  since: Time
+  "When it ends by itself; null for never."
+  until: Time
+  "How it was refused or recalled; null where it was not."
+  ended: GrantEnd
+}
+
+"What a grant does."
+enum GrantKind {
+  "Lends an agent to a department or a person."
+  SHARE
+  "Lets an agent hand work to a stronger one."
+  DELEGATION
+}
+
+"Where a grant stands."
+enum GrantStatus {
+  "Somebody must still agree."
+  ASKED
+  "Refused, or withdrawn."
+  REFUSED
+  "Everybody agreed."
+  IN_FORCE
+  "Its time is over."
+  EXPIRED
+  "Somebody ended it."
+  RECALLED
+}
+
+"What is done under a grant at most; the agent's own revision bounds it as well."
+type Ceiling {
+  "Tools with their bounds."
+  tools: [ToolUse!]!
+  "Labels that the viewer may know of: of a share, those of the private side."
+  labels: [String!]!
+  "Spaces that may be read."
+  readSpaces: [String!]!
+  "Spaces that may be written."
+  writeSpaces: [String!]!
+  "Models."
+  models: [String!]!
+  "The freest stage."
+  stage: Stage!
+  "Money of one run."
+  money: MicroUsd!
+  "Tokens of one run."
+  tokens: Int64!
+  "Children of one run: of a share, how often it may ask its private side."
+  fanOut: Int!
+}
+
+"One kind of answer of a private side: so small that it is known what it can tell."
+type Yield {
+  "Name, for example ` + "`" + `within-band` + "`" + `."
+  name: String!
+  "What it tells."
+  description: String!
+  "JSON Schema of a boolean, an enum, a bounded integer, or an object of such fields."
+  schema: String!
+  "Of an object: the sentence in which its fields stand as ` + "`" + `{field}` + "`" + `."
+  template: String
+}
+
+"Somebody's word."
+type Agreement {
+  "Whose."
+  by: Actor!
+  "When."
+  at: Time!
+}
+
+"A word that a grant lacks: that of one of some people."
+type MissingWord {
+  "For what: ` + "`" + `agent:NAME` + "`" + `, ` + "`" + `label:NAME` + "`" + `, ` + "`" + `tool:NAME` + "`" + `, or ` + "`" + `second` + "`" + ` for anybody who does not borrow."
+  for: String!
+  "Who can give it; empty for ` + "`" + `second` + "`" + `."
+  people: [Actor!]!
+}
+
+"How a grant was refused or recalled."
+type GrantEnd {
+  "By whom."
+  by: Actor!
+  "Why."
+  reason: String!
+  "When."
+  at: Time!
 }
 
 "One tool that an agent may use."
@@ -1453,6 +1612,8 @@ enum UsageGroup {
   MODEL
   "One day, UTC."
   DAY
+  "One tool. What models cost is left out."
+  TOOL
 }
 
 "What was spent in one group."
@@ -1825,6 +1986,31 @@ type Mutation {
     "The revision."
     input: PublishAgentInput!
   ): AgentPayload!
+  "Lends an agent. It is in force once everybody agreed whose word it needs: see ` + "`" + `missing` + "`" + `."
+  shareAgent(
+    "The share."
+    input: ShareAgentInput!
+  ): GrantPayload!
+  "Asks for an agent that the viewer may find; who answers for it decides."
+  requestShare(
+    "The share."
+    input: RequestShareInput!
+  ): GrantPayload!
+  "Lets an agent hand work to a stronger one. It is in force once everybody agreed whose word it needs."
+  grantDelegation(
+    "The delegation."
+    input: GrantDelegationInput!
+  ): GrantPayload!
+  "Agrees to a grant that was asked for, or refuses it. Who asked withdraws it by refusing."
+  decideShare(
+    "The decision."
+    input: DecideShareInput!
+  ): GrantPayload!
+  "Ends a share or a delegation: from the next intent on it gives nothing."
+  recallAgent(
+    "What to end."
+    input: RecallAgentInput!
+  ): GrantPayload!
   "Changes how much an agent may do by itself. A freer stage waits for a second person."
   setStage(
     "The stage."
@@ -2080,6 +2266,162 @@ input PublishAgentInput {
   "Made by the client: a repeat returns the first result."
   commandId: String
   "Echoed."
+  clientMutationId: String
+}
+
+"An agent to lend, to a department or to a person."
+input ShareAgentInput {
+  "The agent's name."
+  agent: String!
+  "Digest of the current revision, to lend that one whatever comes after; null for the current one, whichever that is."
+  revision: String
+  "The department that borrows."
+  department: String
+  "Principal id of the person who borrows."
+  person: String
+  "What is done under it at most."
+  ceiling: CeilingInput
+  "All that its private side may answer."
+  yields: [YieldInput!]
+  "Why."
+  reason: String!
+  "When it ends by itself; null for never."
+  until: Time
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"An agent to ask for."
+input RequestShareInput {
+  "The agent's name."
+  agent: String!
+  "For this department; null for the viewer alone."
+  department: String
+  "What is done under it at most."
+  ceiling: CeilingInput
+  "All that its private side may answer."
+  yields: [YieldInput!]
+  "Why."
+  reason: String!
+  "When it ends by itself; null for never."
+  until: Time
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"A delegation from one agent to a stronger one."
+input GrantDelegationInput {
+  "Name of the agent that gets the work."
+  agent: String!
+  "Digest of the current revision: with another one the delegation is void. Null for any."
+  revision: String
+  "Name of the agent whose runs may hand work over."
+  from: String!
+  "What is done under it at most."
+  ceiling: CeilingInput
+  "All that its private side may answer."
+  yields: [YieldInput!]
+  "Why."
+  reason: String!
+  "When it ends by itself; null for never."
+  until: Time
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"Bounds of a grant. What is null is as the agent's revision has it, with tools that only read, no labels and nothing to write."
+input CeilingInput {
+  "Tools with their bounds."
+  tools: [ToolUseInput!]
+  "Labels: of a share, those of the private side."
+  labels: [String!]
+  "Spaces that may be read."
+  readSpaces: [String!]
+  "Spaces that may be written."
+  writeSpaces: [String!]
+  "Models."
+  models: [String!]
+  "The freest stage."
+  stage: Stage
+  "Money of one run."
+  money: MicroUsd
+  "Tokens of one run."
+  tokens: Int64
+  "Children of one run."
+  fanOut: Int
+}
+
+"One tool, with bounds."
+input ToolUseInput {
+  "Qualified name, for example ` + "`" + `files.read` + "`" + `."
+  name: String!
+  "The highest impact."
+  impact: Impact!
+  "Calls over a whole run."
+  calls: Int!
+}
+
+"One kind of answer of a private side."
+input YieldInput {
+  "Name, for example ` + "`" + `within-band` + "`" + `."
+  name: String!
+  "What it tells."
+  description: String!
+  "JSON Schema of a boolean, an enum of up to 20 short words, an integer with minimum and maximum, or an object of such fields."
+  schema: String!
+  "Of an object: a sentence with each field in it once, as ` + "`" + `{field}` + "`" + `."
+  template: String
+}
+
+"A decision on a grant that was asked for."
+input DecideShareInput {
+  "The grant's id."
+  grant: ID!
+  "Yes or no."
+  decision: GrantDecision!
+  "Why; needed to refuse."
+  reason: String
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"Yes or no to a grant."
+enum GrantDecision {
+  "The viewer agrees."
+  AGREE
+  "It shall not be."
+  REFUSE
+}
+
+"A grant to end."
+input RecallAgentInput {
+  "The grant's id."
+  grant: ID!
+  "Why."
+  reason: String!
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"What became of a grant."
+type GrantPayload {
+  "The grant as it is now; null when it was not accepted."
+  grant: Grant
+  "Whether it was accepted now; null when it was not accepted."
+  outcome: MutationOutcome
+  "Why it was not accepted."
+  userErrors: [UserError!]!
+  "From the input."
   clientMutationId: String
 }
 
@@ -2544,6 +2886,12 @@ func (ec *executionContext) childFields_Agent(ctx context.Context, field graphql
 		return ec.fieldContext_Agent_tools(ctx, field)
 	case "stopped":
 		return ec.fieldContext_Agent_stopped(ctx, field)
+	case "listed":
+		return ec.fieldContext_Agent_listed(ctx, field)
+	case "availableBy":
+		return ec.fieldContext_Agent_availableBy(ctx, field)
+	case "shares":
+		return ec.fieldContext_Agent_shares(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Agent", field.Name)
 }
@@ -2562,6 +2910,16 @@ func (ec *executionContext) childFields_AgentPayload(ctx context.Context, field 
 		return ec.fieldContext_AgentPayload_clientMutationId(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AgentPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Agreement(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "by":
+		return ec.fieldContext_Agreement_by(ctx, field)
+	case "at":
+		return ec.fieldContext_Agreement_at(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Agreement", field.Name)
 }
 
 func (ec *executionContext) childFields_Amount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2698,6 +3056,16 @@ func (ec *executionContext) childFields_Authority(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type Authority", field.Name)
 }
 
+func (ec *executionContext) childFields_Availability(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "share":
+		return ec.fieldContext_Availability_share(ctx, field)
+	case "until":
+		return ec.fieldContext_Availability_until(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Availability", field.Name)
+}
+
 func (ec *executionContext) childFields_Budget(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "node":
@@ -2770,6 +3138,30 @@ func (ec *executionContext) childFields_Call(ctx context.Context, field graphql.
 		return ec.fieldContext_Call_findings(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Call", field.Name)
+}
+
+func (ec *executionContext) childFields_Ceiling(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "tools":
+		return ec.fieldContext_Ceiling_tools(ctx, field)
+	case "labels":
+		return ec.fieldContext_Ceiling_labels(ctx, field)
+	case "readSpaces":
+		return ec.fieldContext_Ceiling_readSpaces(ctx, field)
+	case "writeSpaces":
+		return ec.fieldContext_Ceiling_writeSpaces(ctx, field)
+	case "models":
+		return ec.fieldContext_Ceiling_models(ctx, field)
+	case "stage":
+		return ec.fieldContext_Ceiling_stage(ctx, field)
+	case "money":
+		return ec.fieldContext_Ceiling_money(ctx, field)
+	case "tokens":
+		return ec.fieldContext_Ceiling_tokens(ctx, field)
+	case "fanOut":
+		return ec.fieldContext_Ceiling_fanOut(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Ceiling", field.Name)
 }
 
 func (ec *executionContext) childFields_Check(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2994,6 +3386,74 @@ func (ec *executionContext) childFields_ForgetStore(ctx context.Context, field g
 		return ec.fieldContext_ForgetStore_count(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ForgetStore", field.Name)
+}
+
+func (ec *executionContext) childFields_Grant(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Grant_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_Grant_kind(ctx, field)
+	case "status":
+		return ec.fieldContext_Grant_status(ctx, field)
+	case "agent":
+		return ec.fieldContext_Grant_agent(ctx, field)
+	case "revision":
+		return ec.fieldContext_Grant_revision(ctx, field)
+	case "from":
+		return ec.fieldContext_Grant_from(ctx, field)
+	case "department":
+		return ec.fieldContext_Grant_department(ctx, field)
+	case "person":
+		return ec.fieldContext_Grant_person(ctx, field)
+	case "ceiling":
+		return ec.fieldContext_Grant_ceiling(ctx, field)
+	case "yields":
+		return ec.fieldContext_Grant_yields(ctx, field)
+	case "reason":
+		return ec.fieldContext_Grant_reason(ctx, field)
+	case "askedBy":
+		return ec.fieldContext_Grant_askedBy(ctx, field)
+	case "agreedBy":
+		return ec.fieldContext_Grant_agreedBy(ctx, field)
+	case "missing":
+		return ec.fieldContext_Grant_missing(ctx, field)
+	case "mayAgree":
+		return ec.fieldContext_Grant_mayAgree(ctx, field)
+	case "since":
+		return ec.fieldContext_Grant_since(ctx, field)
+	case "until":
+		return ec.fieldContext_Grant_until(ctx, field)
+	case "ended":
+		return ec.fieldContext_Grant_ended(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Grant", field.Name)
+}
+
+func (ec *executionContext) childFields_GrantEnd(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "by":
+		return ec.fieldContext_GrantEnd_by(ctx, field)
+	case "reason":
+		return ec.fieldContext_GrantEnd_reason(ctx, field)
+	case "at":
+		return ec.fieldContext_GrantEnd_at(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type GrantEnd", field.Name)
+}
+
+func (ec *executionContext) childFields_GrantPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "grant":
+		return ec.fieldContext_GrantPayload_grant(ctx, field)
+	case "outcome":
+		return ec.fieldContext_GrantPayload_outcome(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_GrantPayload_userErrors(ctx, field)
+	case "clientMutationId":
+		return ec.fieldContext_GrantPayload_clientMutationId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type GrantPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_InboxItem(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3226,6 +3686,16 @@ func (ec *executionContext) childFields_MemorySpace(ctx context.Context, field g
 		return ec.fieldContext_MemorySpace_writable(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type MemorySpace", field.Name)
+}
+
+func (ec *executionContext) childFields_MissingWord(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "for":
+		return ec.fieldContext_MissingWord_for(ctx, field)
+	case "people":
+		return ec.fieldContext_MissingWord_people(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MissingWord", field.Name)
 }
 
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3764,6 +4234,20 @@ func (ec *executionContext) childFields_WithheldPart(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type WithheldPart", field.Name)
 }
 
+func (ec *executionContext) childFields_Yield(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_Yield_name(ctx, field)
+	case "description":
+		return ec.fieldContext_Yield_description(ctx, field)
+	case "schema":
+		return ec.fieldContext_Yield_schema(ctx, field)
+	case "template":
+		return ec.fieldContext_Yield_template(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Yield", field.Name)
+}
+
 func (ec *executionContext) childFields___Directive(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
@@ -3980,6 +4464,20 @@ func (ec *executionContext) field_Mutation_decideApproval_args(ctx context.Conte
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_decideShare_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (DecideShareInput, error) {
+			return ec.unmarshalNDecideShareInput2gantryᚗdevᚋgraphᚋgeneratedᚐDecideShareInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_declassify_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -4000,6 +4498,20 @@ func (ec *executionContext) field_Mutation_forget_args(ctx context.Context, rawA
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (ForgetInput, error) {
 			return ec.unmarshalNForgetInput2gantryᚗdevᚋgraphᚋgeneratedᚐForgetInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_grantDelegation_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (GrantDelegationInput, error) {
+			return ec.unmarshalNGrantDelegationInput2gantryᚗdevᚋgraphᚋgeneratedᚐGrantDelegationInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -4078,6 +4590,20 @@ func (ec *executionContext) field_Mutation_publishAgent_args(ctx context.Context
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_recallAgent_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (RecallAgentInput, error) {
+			return ec.unmarshalNRecallAgentInput2gantryᚗdevᚋgraphᚋgeneratedᚐRecallAgentInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_rememberDocument_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -4098,6 +4624,20 @@ func (ec *executionContext) field_Mutation_remember_args(ctx context.Context, ra
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (RememberInput, error) {
 			return ec.unmarshalNRememberInput2gantryᚗdevᚋgraphᚋgeneratedᚐRememberInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_requestShare_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (RequestShareInput, error) {
+			return ec.unmarshalNRequestShareInput2gantryᚗdevᚋgraphᚋgeneratedᚐRequestShareInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -4168,6 +4708,20 @@ func (ec *executionContext) field_Mutation_setStage_args(ctx context.Context, ra
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (SetStageInput, error) {
 			return ec.unmarshalNSetStageInput2gantryᚗdevᚋgraphᚋgeneratedᚐSetStageInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_shareAgent_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ShareAgentInput, error) {
+			return ec.unmarshalNShareAgentInput2gantryᚗdevᚋgraphᚋgeneratedᚐShareAgentInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -4321,6 +4875,20 @@ func (ec *executionContext) field_Query_forgetReceipt_args(ctx context.Context, 
 		return nil, err
 	}
 	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_grants_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "status",
+		func(ctx context.Context, v any) ([]GrantStatus, error) {
+			return ec.unmarshalOGrantStatus2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐGrantStatusᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["status"] = arg0
 	return args, nil
 }
 
@@ -5117,6 +5685,93 @@ func (ec *executionContext) fieldContext_Agent_stopped(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Agent", field, false, false, "Boolean")
 }
 
+func (ec *executionContext) _Agent_listed(ctx context.Context, field graphql.CollectedField, obj *Agent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Agent_listed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Listed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Agent_listed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Agent", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Agent_availableBy(ctx context.Context, field graphql.CollectedField, obj *Agent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Agent_availableBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AvailableBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Availability) graphql.Marshaler {
+			return ec.marshalNAvailability2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐAvailabilityᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Agent_availableBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Agent",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Availability(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Agent_shares(ctx context.Context, field graphql.CollectedField, obj *Agent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Agent_shares(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Agent().Shares(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Grant) graphql.Marshaler {
+			return ec.marshalNGrant2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrantᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Agent_shares(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Agent",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Grant(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _AgentPayload_agent(ctx context.Context, field graphql.CollectedField, obj *AgentPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5248,6 +5903,61 @@ func (ec *executionContext) _AgentPayload_clientMutationId(ctx context.Context, 
 }
 func (ec *executionContext) fieldContext_AgentPayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("AgentPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _Agreement_by(ctx context.Context, field graphql.CollectedField, obj *Agreement) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Agreement_by(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.By, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Agreement_by(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Agreement",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Agreement_at(ctx context.Context, field graphql.CollectedField, obj *Agreement) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Agreement_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Agreement_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Agreement", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Amount_money(ctx context.Context, field graphql.CollectedField, obj *Amount) (ret graphql.Marshaler) {
@@ -6476,6 +7186,52 @@ func (ec *executionContext) fieldContext_Authority_turns(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Authority", field, false, false, "Int")
 }
 
+func (ec *executionContext) _Availability_share(ctx context.Context, field graphql.CollectedField, obj *Availability) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Availability_share(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Share, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Availability_share(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Availability", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Availability_until(ctx context.Context, field graphql.CollectedField, obj *Availability) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Availability_until(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Until, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Availability_until(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Availability", field, false, false, "Time")
+}
+
 func (ec *executionContext) _Budget_node(ctx context.Context, field graphql.CollectedField, obj *Budget) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7226,6 +7982,222 @@ func (ec *executionContext) fieldContext_Call_findings(_ context.Context, field 
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Ceiling_tools(ctx context.Context, field graphql.CollectedField, obj *Ceiling) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Ceiling_tools(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tools, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ToolUse) graphql.Marshaler {
+			return ec.marshalNToolUse2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐToolUseᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Ceiling_tools(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Ceiling",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ToolUse(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Ceiling_labels(ctx context.Context, field graphql.CollectedField, obj *Ceiling) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Ceiling_labels(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Labels, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Ceiling_labels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Ceiling", field, false, false, "String")
+}
+
+func (ec *executionContext) _Ceiling_readSpaces(ctx context.Context, field graphql.CollectedField, obj *Ceiling) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Ceiling_readSpaces(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReadSpaces, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Ceiling_readSpaces(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Ceiling", field, false, false, "String")
+}
+
+func (ec *executionContext) _Ceiling_writeSpaces(ctx context.Context, field graphql.CollectedField, obj *Ceiling) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Ceiling_writeSpaces(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WriteSpaces, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Ceiling_writeSpaces(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Ceiling", field, false, false, "String")
+}
+
+func (ec *executionContext) _Ceiling_models(ctx context.Context, field graphql.CollectedField, obj *Ceiling) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Ceiling_models(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Models, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Ceiling_models(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Ceiling", field, false, false, "String")
+}
+
+func (ec *executionContext) _Ceiling_stage(ctx context.Context, field graphql.CollectedField, obj *Ceiling) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Ceiling_stage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Stage, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v Stage) graphql.Marshaler {
+			return ec.marshalNStage2gantryᚗdevᚋgraphᚋgeneratedᚐStage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Ceiling_stage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Ceiling", field, false, false, "Stage")
+}
+
+func (ec *executionContext) _Ceiling_money(ctx context.Context, field graphql.CollectedField, obj *Ceiling) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Ceiling_money(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Money, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Ceiling_money(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Ceiling", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _Ceiling_tokens(ctx context.Context, field graphql.CollectedField, obj *Ceiling) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Ceiling_tokens(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tokens, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Ceiling_tokens(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Ceiling", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _Ceiling_fanOut(ctx context.Context, field graphql.CollectedField, obj *Ceiling) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Ceiling_fanOut(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FanOut, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Ceiling_fanOut(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Ceiling", field, false, false, "Int")
 }
 
 func (ec *executionContext) _Check_name(ctx context.Context, field graphql.CollectedField, obj *Check) (ret graphql.Marshaler) {
@@ -9019,6 +9991,671 @@ func (ec *executionContext) _ForgetStore_count(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_ForgetStore_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ForgetStore", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Grant_id(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Grant_kind(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v GrantKind) graphql.Marshaler {
+			return ec.marshalNGrantKind2gantryᚗdevᚋgraphᚋgeneratedᚐGrantKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, "GrantKind")
+}
+
+func (ec *executionContext) _Grant_status(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v GrantStatus) graphql.Marshaler {
+			return ec.marshalNGrantStatus2gantryᚗdevᚋgraphᚋgeneratedᚐGrantStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, "GrantStatus")
+}
+
+func (ec *executionContext) _Grant_agent(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_agent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Agent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_agent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, "String")
+}
+
+func (ec *executionContext) _Grant_revision(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_revision(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Revision, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_revision(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, "String")
+}
+
+func (ec *executionContext) _Grant_from(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, "String")
+}
+
+func (ec *executionContext) _Grant_department(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_department(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Department, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_department(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, "String")
+}
+
+func (ec *executionContext) _Grant_person(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_person(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Person, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalOActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_person(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Grant",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Grant_ceiling(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_ceiling(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ceiling, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Ceiling) graphql.Marshaler {
+			return ec.marshalNCeiling2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐCeiling(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_ceiling(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Grant",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Ceiling(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Grant_yields(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_yields(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Yields, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Yield) graphql.Marshaler {
+			return ec.marshalNYield2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐYieldᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_yields(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Grant",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Yield(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Grant_reason(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, "String")
+}
+
+func (ec *executionContext) _Grant_askedBy(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_askedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AskedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_askedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Grant",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Grant_agreedBy(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_agreedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AgreedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Agreement) graphql.Marshaler {
+			return ec.marshalNAgreement2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐAgreementᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_agreedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Grant",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Agreement(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Grant_missing(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_missing(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Missing, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*MissingWord) graphql.Marshaler {
+			return ec.marshalNMissingWord2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMissingWordᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_missing(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Grant",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MissingWord(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Grant_mayAgree(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_mayAgree(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MayAgree, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_mayAgree(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Grant_since(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_since(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Since, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_since(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Grant_until(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_until(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Until, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_until(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Grant_ended(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_ended(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ended, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *GrantEnd) graphql.Marshaler {
+			return ec.marshalOGrantEnd2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrantEnd(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_ended(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Grant",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_GrantEnd(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _GrantEnd_by(ctx context.Context, field graphql.CollectedField, obj *GrantEnd) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_GrantEnd_by(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.By, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_GrantEnd_by(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "GrantEnd",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _GrantEnd_reason(ctx context.Context, field graphql.CollectedField, obj *GrantEnd) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_GrantEnd_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_GrantEnd_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("GrantEnd", field, false, false, "String")
+}
+
+func (ec *executionContext) _GrantEnd_at(ctx context.Context, field graphql.CollectedField, obj *GrantEnd) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_GrantEnd_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_GrantEnd_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("GrantEnd", field, false, false, "Time")
+}
+
+func (ec *executionContext) _GrantPayload_grant(ctx context.Context, field graphql.CollectedField, obj *GrantPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_GrantPayload_grant(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Grant, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Grant) graphql.Marshaler {
+			return ec.marshalOGrant2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrant(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_GrantPayload_grant(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "GrantPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Grant(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _GrantPayload_outcome(ctx context.Context, field graphql.CollectedField, obj *GrantPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_GrantPayload_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MutationOutcome) graphql.Marshaler {
+			return ec.marshalOMutationOutcome2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMutationOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_GrantPayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("GrantPayload", field, false, false, "MutationOutcome")
+}
+
+func (ec *executionContext) _GrantPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *GrantPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_GrantPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_GrantPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "GrantPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _GrantPayload_clientMutationId(ctx context.Context, field graphql.CollectedField, obj *GrantPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_GrantPayload_clientMutationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClientMutationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_GrantPayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("GrantPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _InboxItem_id(ctx context.Context, field graphql.CollectedField, obj *InboxItem) (ret graphql.Marshaler) {
@@ -10972,6 +12609,61 @@ func (ec *executionContext) fieldContext_MemorySpace_writable(_ context.Context,
 	return graphql.NewScalarFieldContext("MemorySpace", field, false, false, "Boolean")
 }
 
+func (ec *executionContext) _MissingWord_for(ctx context.Context, field graphql.CollectedField, obj *MissingWord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MissingWord_for(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.For, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MissingWord_for(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MissingWord", field, false, false, "String")
+}
+
+func (ec *executionContext) _MissingWord_people(ctx context.Context, field graphql.CollectedField, obj *MissingWord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MissingWord_people(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.People, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐActorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MissingWord_people(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MissingWord",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_startConversation(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11406,6 +13098,226 @@ func (ec *executionContext) fieldContext_Mutation_publishAgent(ctx context.Conte
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_publishAgent_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_shareAgent(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_shareAgent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ShareAgent(ctx, fc.Args["input"].(ShareAgentInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *GrantPayload) graphql.Marshaler {
+			return ec.marshalNGrantPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrantPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_shareAgent(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_GrantPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_shareAgent_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_requestShare(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_requestShare(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RequestShare(ctx, fc.Args["input"].(RequestShareInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *GrantPayload) graphql.Marshaler {
+			return ec.marshalNGrantPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrantPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_requestShare(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_GrantPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_requestShare_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_grantDelegation(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_grantDelegation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().GrantDelegation(ctx, fc.Args["input"].(GrantDelegationInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *GrantPayload) graphql.Marshaler {
+			return ec.marshalNGrantPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrantPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_grantDelegation(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_GrantPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_grantDelegation_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_decideShare(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_decideShare(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DecideShare(ctx, fc.Args["input"].(DecideShareInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *GrantPayload) graphql.Marshaler {
+			return ec.marshalNGrantPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrantPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_decideShare(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_GrantPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_decideShare_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_recallAgent(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_recallAgent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RecallAgent(ctx, fc.Args["input"].(RecallAgentInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *GrantPayload) graphql.Marshaler {
+			return ec.marshalNGrantPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrantPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_recallAgent(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_GrantPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_recallAgent_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -12707,6 +14619,50 @@ func (ec *executionContext) fieldContext_Query_kills(_ context.Context, field gr
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Kill(ctx, field)
 		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_grants(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_grants(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Grants(ctx, fc.Args["status"].([]GrantStatus))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Grant) graphql.Marshaler {
+			return ec.marshalNGrant2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrantᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_grants(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Grant(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_grants_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
 	}
 	return fc, nil
 }
@@ -17444,6 +19400,98 @@ func (ec *executionContext) fieldContext_WithheldPart_labels(_ context.Context, 
 	return graphql.NewScalarFieldContext("WithheldPart", field, false, false, "String")
 }
 
+func (ec *executionContext) _Yield_name(ctx context.Context, field graphql.CollectedField, obj *Yield) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Yield_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Yield_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Yield", field, false, false, "String")
+}
+
+func (ec *executionContext) _Yield_description(ctx context.Context, field graphql.CollectedField, obj *Yield) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Yield_description(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Description, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Yield_description(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Yield", field, false, false, "String")
+}
+
+func (ec *executionContext) _Yield_schema(ctx context.Context, field graphql.CollectedField, obj *Yield) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Yield_schema(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Schema, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Yield_schema(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Yield", field, false, false, "String")
+}
+
+func (ec *executionContext) _Yield_template(ctx context.Context, field graphql.CollectedField, obj *Yield) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Yield_template(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Template, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Yield_template(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Yield", field, false, false, "String")
+}
+
 func (ec *executionContext) ___Directive_name(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18643,6 +20691,104 @@ func UnmarshalCancelRunInput(ctx context.Context, raw any) (CancelRunInput, erro
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputCeilingInput(ctx context.Context, obj any) (CeilingInput, error) {
+	var it CeilingInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tools", "labels", "readSpaces", "writeSpaces", "models", "stage", "money", "tokens", "fanOut"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tools":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tools"))
+			data, err := ec.unmarshalOToolUseInput2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐToolUseInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tools = data
+		case "labels":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("labels"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Labels = data
+		case "readSpaces":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("readSpaces"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ReadSpaces = data
+		case "writeSpaces":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("writeSpaces"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WriteSpaces = data
+		case "models":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("models"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Models = data
+		case "stage":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("stage"))
+			data, err := ec.unmarshalOStage2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐStage(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Stage = data
+		case "money":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("money"))
+			data, err := ec.unmarshalOMicroUsd2ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Money = data
+		case "tokens":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tokens"))
+			data, err := ec.unmarshalOInt642ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tokens = data
+		case "fanOut":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("fanOut"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FanOut = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalCeilingInput unmarshals raw into the CeilingInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCeilingInput(ctx context.Context, raw any) (CeilingInput, error) {
+	var out CeilingInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CeilingInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputConsolidateInput(ctx context.Context, obj any) (ConsolidateInput, error) {
 	var it ConsolidateInput
 	if obj == nil {
@@ -18780,6 +20926,76 @@ func (ec *executionContext) unmarshalInputDecideApprovalInput(ctx context.Contex
 func UnmarshalDecideApprovalInput(ctx context.Context, raw any) (DecideApprovalInput, error) {
 	var out DecideApprovalInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "DecideApprovalInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputDecideShareInput(ctx context.Context, obj any) (DecideShareInput, error) {
+	var it DecideShareInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"grant", "decision", "reason", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "grant":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("grant"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Grant = data
+		case "decision":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("decision"))
+			data, err := ec.unmarshalNGrantDecision2gantryᚗdevᚋgraphᚋgeneratedᚐGrantDecision(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Decision = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDecideShareInput unmarshals raw into the DecideShareInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDecideShareInput(ctx context.Context, raw any) (DecideShareInput, error) {
+	var out DecideShareInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DecideShareInput", raw, &out)
 	return out, err
 }
 
@@ -18927,6 +21143,104 @@ func (ec *executionContext) unmarshalInputForgetInput(ctx context.Context, obj a
 func UnmarshalForgetInput(ctx context.Context, raw any) (ForgetInput, error) {
 	var out ForgetInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "ForgetInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputGrantDelegationInput(ctx context.Context, obj any) (GrantDelegationInput, error) {
+	var it GrantDelegationInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"agent", "revision", "from", "ceiling", "yields", "reason", "until", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "agent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("agent"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Agent = data
+		case "revision":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("revision"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Revision = data
+		case "from":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.From = data
+		case "ceiling":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ceiling"))
+			data, err := ec.unmarshalOCeilingInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐCeilingInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Ceiling = data
+		case "yields":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("yields"))
+			data, err := ec.unmarshalOYieldInput2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐYieldInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Yields = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "until":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("until"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Until = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalGrantDelegationInput unmarshals raw into the GrantDelegationInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalGrantDelegationInput(ctx context.Context, raw any) (GrantDelegationInput, error) {
+	var out GrantDelegationInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "GrantDelegationInput", raw, &out)
 	return out, err
 }
 
@@ -19604,6 +21918,69 @@ func UnmarshalPublishAgentInput(ctx context.Context, raw any) (PublishAgentInput
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputRecallAgentInput(ctx context.Context, obj any) (RecallAgentInput, error) {
+	var it RecallAgentInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"grant", "reason", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "grant":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("grant"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Grant = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRecallAgentInput unmarshals raw into the RecallAgentInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRecallAgentInput(ctx context.Context, raw any) (RecallAgentInput, error) {
+	var out RecallAgentInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RecallAgentInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRememberDocumentInput(ctx context.Context, obj any) (RememberDocumentInput, error) {
 	var it RememberDocumentInput
 	if obj == nil {
@@ -19776,6 +22153,97 @@ func (ec *executionContext) unmarshalInputRememberInput(ctx context.Context, obj
 func UnmarshalRememberInput(ctx context.Context, raw any) (RememberInput, error) {
 	var out RememberInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "RememberInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputRequestShareInput(ctx context.Context, obj any) (RequestShareInput, error) {
+	var it RequestShareInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"agent", "department", "ceiling", "yields", "reason", "until", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "agent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("agent"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Agent = data
+		case "department":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("department"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Department = data
+		case "ceiling":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ceiling"))
+			data, err := ec.unmarshalOCeilingInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐCeilingInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Ceiling = data
+		case "yields":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("yields"))
+			data, err := ec.unmarshalOYieldInput2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐYieldInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Yields = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "until":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("until"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Until = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRequestShareInput unmarshals raw into the RequestShareInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRequestShareInput(ctx context.Context, raw any) (RequestShareInput, error) {
+	var out RequestShareInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RequestShareInput", raw, &out)
 	return out, err
 }
 
@@ -20269,6 +22737,111 @@ func UnmarshalSetStageInput(ctx context.Context, raw any) (SetStageInput, error)
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputShareAgentInput(ctx context.Context, obj any) (ShareAgentInput, error) {
+	var it ShareAgentInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"agent", "revision", "department", "person", "ceiling", "yields", "reason", "until", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "agent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("agent"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Agent = data
+		case "revision":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("revision"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Revision = data
+		case "department":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("department"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Department = data
+		case "person":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("person"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Person = data
+		case "ceiling":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ceiling"))
+			data, err := ec.unmarshalOCeilingInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐCeilingInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Ceiling = data
+		case "yields":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("yields"))
+			data, err := ec.unmarshalOYieldInput2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐYieldInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Yields = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "until":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("until"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Until = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalShareAgentInput unmarshals raw into the ShareAgentInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalShareAgentInput(ctx context.Context, raw any) (ShareAgentInput, error) {
+	var out ShareAgentInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ShareAgentInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputStartConversationInput(ctx context.Context, obj any) (StartConversationInput, error) {
 	var it StartConversationInput
 	if obj == nil {
@@ -20556,6 +23129,125 @@ func UnmarshalSupersedeInput(ctx context.Context, raw any) (SupersedeInput, erro
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputToolUseInput(ctx context.Context, obj any) (ToolUseInput, error) {
+	var it ToolUseInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"name", "impact", "calls"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "impact":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("impact"))
+			data, err := ec.unmarshalNImpact2gantryᚗdevᚋgraphᚋgeneratedᚐImpact(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Impact = data
+		case "calls":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("calls"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Calls = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalToolUseInput unmarshals raw into the ToolUseInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalToolUseInput(ctx context.Context, raw any) (ToolUseInput, error) {
+	var out ToolUseInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ToolUseInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputYieldInput(ctx context.Context, obj any) (YieldInput, error) {
+	var it YieldInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"name", "description", "schema", "template"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "description":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("description"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Description = data
+		case "schema":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("schema"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Schema = data
+		case "template":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("template"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Template = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalYieldInput unmarshals raw into the YieldInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalYieldInput(ctx context.Context, raw any) (YieldInput, error) {
+	var out YieldInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "YieldInput", raw, &out)
+	return out, err
+}
+
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
@@ -20662,68 +23354,84 @@ func (ec *executionContext) _Agent(ctx context.Context, sel ast.SelectionSet, ob
 		case "id":
 			out.Values[i] = ec._Agent_id(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "name":
 			out.Values[i] = ec._Agent_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "description":
 			out.Values[i] = ec._Agent_description(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "department":
 			out.Values[i] = ec._Agent_department(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "owner":
 			out.Values[i] = ec._Agent_owner(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "contact":
 			out.Values[i] = ec._Agent_contact(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "persona":
 			out.Values[i] = ec._Agent_persona(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "revision":
 			out.Values[i] = ec._Agent_revision(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "stage":
 			out.Values[i] = ec._Agent_stage(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "audience":
 			out.Values[i] = ec._Agent_audience(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "models":
 			out.Values[i] = ec._Agent_models(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "tools":
 			out.Values[i] = ec._Agent_tools(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "stopped":
 			out.Values[i] = ec._Agent_stopped(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "listed":
+			out.Values[i] = ec._Agent_listed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "availableBy":
+			out.Values[i] = ec._Agent_availableBy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "shares":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Agent_shares(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -20775,6 +23483,44 @@ func (ec *executionContext) _AgentPayload(ctx context.Context, sel ast.Selection
 		case "clientMutationId":
 			out.Values[i] = ec._AgentPayload_clientMutationId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var agreementImplementors = []string{"Agreement"}
+
+func (ec *executionContext) _Agreement(ctx context.Context, sel ast.SelectionSet, obj *Agreement) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, agreementImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Agreement")
+		case "by":
+			out.Values[i] = ec._Agreement_by(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._Agreement_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -21207,6 +23953,44 @@ func (ec *executionContext) _Authority(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var availabilityImplementors = []string{"Availability"}
+
+func (ec *executionContext) _Availability(ctx context.Context, sel ast.SelectionSet, obj *Availability) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, availabilityImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Availability")
+		case "share":
+			out.Values[i] = ec._Availability_share(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "until":
+			out.Values[i] = ec._Availability_until(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var budgetImplementors = []string{"Budget"}
 
 func (ec *executionContext) _Budget(ctx context.Context, sel ast.SelectionSet, obj *Budget) graphql.Marshaler {
@@ -21411,6 +24195,79 @@ func (ec *executionContext) _Call(ctx context.Context, sel ast.SelectionSet, obj
 			}
 		case "findings":
 			out.Values[i] = ec._Call_findings(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var ceilingImplementors = []string{"Ceiling"}
+
+func (ec *executionContext) _Ceiling(ctx context.Context, sel ast.SelectionSet, obj *Ceiling) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, ceilingImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Ceiling")
+		case "tools":
+			out.Values[i] = ec._Ceiling_tools(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "labels":
+			out.Values[i] = ec._Ceiling_labels(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "readSpaces":
+			out.Values[i] = ec._Ceiling_readSpaces(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "writeSpaces":
+			out.Values[i] = ec._Ceiling_writeSpaces(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "models":
+			out.Values[i] = ec._Ceiling_models(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stage":
+			out.Values[i] = ec._Ceiling_stage(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "money":
+			out.Values[i] = ec._Ceiling_money(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "tokens":
+			out.Values[i] = ec._Ceiling_tokens(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "fanOut":
+			out.Values[i] = ec._Ceiling_fanOut(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -22201,6 +25058,215 @@ func (ec *executionContext) _ForgetStore(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var grantImplementors = []string{"Grant"}
+
+func (ec *executionContext) _Grant(ctx context.Context, sel ast.SelectionSet, obj *Grant) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, grantImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Grant")
+		case "id":
+			out.Values[i] = ec._Grant_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._Grant_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._Grant_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "agent":
+			out.Values[i] = ec._Grant_agent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "revision":
+			out.Values[i] = ec._Grant_revision(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "from":
+			out.Values[i] = ec._Grant_from(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "department":
+			out.Values[i] = ec._Grant_department(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "person":
+			out.Values[i] = ec._Grant_person(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "ceiling":
+			out.Values[i] = ec._Grant_ceiling(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "yields":
+			out.Values[i] = ec._Grant_yields(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._Grant_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "askedBy":
+			out.Values[i] = ec._Grant_askedBy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "agreedBy":
+			out.Values[i] = ec._Grant_agreedBy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "missing":
+			out.Values[i] = ec._Grant_missing(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "mayAgree":
+			out.Values[i] = ec._Grant_mayAgree(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "since":
+			out.Values[i] = ec._Grant_since(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "until":
+			out.Values[i] = ec._Grant_until(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "ended":
+			out.Values[i] = ec._Grant_ended(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var grantEndImplementors = []string{"GrantEnd"}
+
+func (ec *executionContext) _GrantEnd(ctx context.Context, sel ast.SelectionSet, obj *GrantEnd) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, grantEndImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("GrantEnd")
+		case "by":
+			out.Values[i] = ec._GrantEnd_by(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._GrantEnd_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._GrantEnd_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var grantPayloadImplementors = []string{"GrantPayload"}
+
+func (ec *executionContext) _GrantPayload(ctx context.Context, sel ast.SelectionSet, obj *GrantPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, grantPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("GrantPayload")
+		case "grant":
+			out.Values[i] = ec._GrantPayload_grant(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._GrantPayload_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._GrantPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "clientMutationId":
+			out.Values[i] = ec._GrantPayload_clientMutationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var inboxItemImplementors = []string{"InboxItem"}
 
 func (ec *executionContext) _InboxItem(ctx context.Context, sel ast.SelectionSet, obj *InboxItem) graphql.Marshaler {
@@ -22950,6 +26016,44 @@ func (ec *executionContext) _MemorySpace(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var missingWordImplementors = []string{"MissingWord"}
+
+func (ec *executionContext) _MissingWord(ctx context.Context, sel ast.SelectionSet, obj *MissingWord) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, missingWordImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MissingWord")
+		case "for":
+			out.Values[i] = ec._MissingWord_for(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "people":
+			out.Values[i] = ec._MissingWord_people(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var mutationImplementors = []string{"Mutation"}
 
 func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
@@ -23035,6 +26139,41 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "publishAgent":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_publishAgent(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "shareAgent":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_shareAgent(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "requestShare":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_requestShare(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "grantDelegation":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_grantDelegation(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "decideShare":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_decideShare(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "recallAgent":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_recallAgent(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -23401,6 +26540,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_kills(ctx, field)
+				})
+		case "grants":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_grants(ctx, field)
 				})
 		case "personas":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
@@ -25111,6 +28256,54 @@ func (ec *executionContext) _WithheldPart(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var yieldImplementors = []string{"Yield"}
+
+func (ec *executionContext) _Yield(ctx context.Context, sel ast.SelectionSet, obj *Yield) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, yieldImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Yield")
+		case "name":
+			out.Values[i] = ec._Yield_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "description":
+			out.Values[i] = ec._Yield_description(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "schema":
+			out.Values[i] = ec._Yield_schema(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "template":
+			out.Values[i] = ec._Yield_template(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var __DirectiveImplementors = []string{"__Directive"}
 
 func (ec *executionContext) ___Directive(ctx context.Context, sel ast.SelectionSet, obj *introspection.Directive) graphql.Marshaler {
@@ -25529,6 +28722,30 @@ func (ec *executionContext) marshalNAgentPayload2ᚖgantryᚗdevᚋgraphᚋgener
 	return ec._AgentPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNAgreement2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐAgreementᚄ(ctx context.Context, sel ast.SelectionSet, v []*Agreement) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAgreement2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAgreement(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNAgreement2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAgreement(ctx context.Context, sel ast.SelectionSet, v *Agreement) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Agreement!")
+		return graphql.Null
+	}
+	return ec._Agreement(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNAmount2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAmount(ctx context.Context, sel ast.SelectionSet, v *Amount) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Amount!")
@@ -25642,6 +28859,30 @@ func (ec *executionContext) marshalNAuthority2ᚖgantryᚗdevᚋgraphᚋgenerate
 	return ec._Authority(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNAvailability2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐAvailabilityᚄ(ctx context.Context, sel ast.SelectionSet, v []*Availability) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAvailability2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAvailability(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNAvailability2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAvailability(ctx context.Context, sel ast.SelectionSet, v *Availability) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Availability!")
+		return graphql.Null
+	}
+	return ec._Availability(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNBoolean2bool(ctx context.Context, v any) (bool, error) {
 	res, err := graphql.UnmarshalBoolean(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -25735,6 +28976,14 @@ func (ec *executionContext) marshalNCallPhase2gantryᚗdevᚋgraphᚋgenerated�
 func (ec *executionContext) unmarshalNCancelRunInput2gantryᚗdevᚋgraphᚋgeneratedᚐCancelRunInput(ctx context.Context, v any) (CancelRunInput, error) {
 	res, err := ec.unmarshalInputCancelRunInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCeiling2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐCeiling(ctx context.Context, sel ast.SelectionSet, v *Ceiling) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Ceiling!")
+		return graphql.Null
+	}
+	return ec._Ceiling(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNCheck2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐCheckᚄ(ctx context.Context, sel ast.SelectionSet, v []*Check) graphql.Marshaler {
@@ -25832,6 +29081,11 @@ func (ec *executionContext) marshalNCursor2string(ctx context.Context, sel ast.S
 
 func (ec *executionContext) unmarshalNDecideApprovalInput2gantryᚗdevᚋgraphᚋgeneratedᚐDecideApprovalInput(ctx context.Context, v any) (DecideApprovalInput, error) {
 	res, err := ec.unmarshalInputDecideApprovalInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNDecideShareInput2gantryᚗdevᚋgraphᚋgeneratedᚐDecideShareInput(ctx context.Context, v any) (DecideShareInput, error) {
+	res, err := ec.unmarshalInputDecideShareInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -26031,6 +29285,73 @@ func (ec *executionContext) marshalNForgetStore2ᚖgantryᚗdevᚋgraphᚋgenera
 		return graphql.Null
 	}
 	return ec._ForgetStore(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNGrant2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrantᚄ(ctx context.Context, sel ast.SelectionSet, v []*Grant) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNGrant2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrant(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNGrant2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrant(ctx context.Context, sel ast.SelectionSet, v *Grant) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Grant!")
+		return graphql.Null
+	}
+	return ec._Grant(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNGrantDecision2gantryᚗdevᚋgraphᚋgeneratedᚐGrantDecision(ctx context.Context, v any) (GrantDecision, error) {
+	var res GrantDecision
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNGrantDecision2gantryᚗdevᚋgraphᚋgeneratedᚐGrantDecision(ctx context.Context, sel ast.SelectionSet, v GrantDecision) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) unmarshalNGrantDelegationInput2gantryᚗdevᚋgraphᚋgeneratedᚐGrantDelegationInput(ctx context.Context, v any) (GrantDelegationInput, error) {
+	res, err := ec.unmarshalInputGrantDelegationInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNGrantKind2gantryᚗdevᚋgraphᚋgeneratedᚐGrantKind(ctx context.Context, v any) (GrantKind, error) {
+	var res GrantKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNGrantKind2gantryᚗdevᚋgraphᚋgeneratedᚐGrantKind(ctx context.Context, sel ast.SelectionSet, v GrantKind) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNGrantPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrantPayload(ctx context.Context, sel ast.SelectionSet, v *GrantPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "GrantPayload!")
+		return graphql.Null
+	}
+	return ec._GrantPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNGrantStatus2gantryᚗdevᚋgraphᚋgeneratedᚐGrantStatus(ctx context.Context, v any) (GrantStatus, error) {
+	var res GrantStatus
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNGrantStatus2gantryᚗdevᚋgraphᚋgeneratedᚐGrantStatus(ctx context.Context, sel ast.SelectionSet, v GrantStatus) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {
@@ -26425,6 +29746,30 @@ func (ec *executionContext) marshalNMicroUsd2int64(ctx context.Context, sel ast.
 	return res
 }
 
+func (ec *executionContext) marshalNMissingWord2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMissingWordᚄ(ctx context.Context, sel ast.SelectionSet, v []*MissingWord) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMissingWord2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMissingWord(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNMissingWord2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMissingWord(ctx context.Context, sel ast.SelectionSet, v *MissingWord) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "MissingWord!")
+		return graphql.Null
+	}
+	return ec._MissingWord(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNNode2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐNode(ctx context.Context, sel ast.SelectionSet, v []Node) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -26543,6 +29888,11 @@ func (ec *executionContext) marshalNReason2ᚖgantryᚗdevᚋgraphᚋgenerated�
 	return ec._Reason(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNRecallAgentInput2gantryᚗdevᚋgraphᚋgeneratedᚐRecallAgentInput(ctx context.Context, v any) (RecallAgentInput, error) {
+	res, err := ec.unmarshalInputRecallAgentInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNRecallHit2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐRecallHitᚄ(ctx context.Context, sel ast.SelectionSet, v []*RecallHit) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -26582,6 +29932,11 @@ func (ec *executionContext) unmarshalNRememberDocumentInput2gantryᚗdevᚋgraph
 
 func (ec *executionContext) unmarshalNRememberInput2gantryᚗdevᚋgraphᚋgeneratedᚐRememberInput(ctx context.Context, v any) (RememberInput, error) {
 	res, err := ec.unmarshalInputRememberInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNRequestShareInput2gantryᚗdevᚋgraphᚋgeneratedᚐRequestShareInput(ctx context.Context, v any) (RequestShareInput, error) {
+	res, err := ec.unmarshalInputRequestShareInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -26768,6 +30123,11 @@ func (ec *executionContext) unmarshalNSetStageInput2gantryᚗdevᚋgraphᚋgener
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNShareAgentInput2gantryᚗdevᚋgraphᚋgeneratedᚐShareAgentInput(ctx context.Context, v any) (ShareAgentInput, error) {
+	res, err := ec.unmarshalInputShareAgentInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNSnapshot2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSnapshot(ctx context.Context, sel ast.SelectionSet, v *Snapshot) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Snapshot!")
@@ -26949,6 +30309,11 @@ func (ec *executionContext) marshalNToolUse2ᚖgantryᚗdevᚋgraphᚋgenerated�
 		return graphql.Null
 	}
 	return ec._ToolUse(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNToolUseInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐToolUseInput(ctx context.Context, v any) (*ToolUseInput, error) {
+	res, err := ec.unmarshalInputToolUseInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNTurn2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐTurnᚄ(ctx context.Context, sel ast.SelectionSet, v []*Turn) graphql.Marshaler {
@@ -27165,6 +30530,35 @@ func (ec *executionContext) unmarshalNWithheldReason2gantryᚗdevᚋgraphᚋgene
 
 func (ec *executionContext) marshalNWithheldReason2gantryᚗdevᚋgraphᚋgeneratedᚐWithheldReason(ctx context.Context, sel ast.SelectionSet, v WithheldReason) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) marshalNYield2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐYieldᚄ(ctx context.Context, sel ast.SelectionSet, v []*Yield) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNYield2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐYield(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNYield2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐYield(ctx context.Context, sel ast.SelectionSet, v *Yield) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Yield!")
+		return graphql.Null
+	}
+	return ec._Yield(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNYieldInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐYieldInput(ctx context.Context, v any) (*YieldInput, error) {
+	res, err := ec.unmarshalInputYieldInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalN__Directive2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirective(ctx context.Context, sel ast.SelectionSet, v introspection.Directive) graphql.Marshaler {
@@ -27429,6 +30823,14 @@ func (ec *executionContext) marshalOCallOutcome2ᚖgantryᚗdevᚋgraphᚋgenera
 	return v
 }
 
+func (ec *executionContext) unmarshalOCeilingInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐCeilingInput(ctx context.Context, v any) (*CeilingInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputCeilingInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalOConversation2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐConversation(ctx context.Context, sel ast.SelectionSet, v *Conversation) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -27489,6 +30891,56 @@ func (ec *executionContext) marshalOForgetReceipt2ᚖgantryᚗdevᚋgraphᚋgene
 		return graphql.Null
 	}
 	return ec._ForgetReceipt(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOGrant2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrant(ctx context.Context, sel ast.SelectionSet, v *Grant) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Grant(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOGrantEnd2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrantEnd(ctx context.Context, sel ast.SelectionSet, v *GrantEnd) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._GrantEnd(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOGrantStatus2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐGrantStatusᚄ(ctx context.Context, v any) ([]GrantStatus, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]GrantStatus, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNGrantStatus2gantryᚗdevᚋgraphᚋgeneratedᚐGrantStatus(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOGrantStatus2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐGrantStatusᚄ(ctx context.Context, sel ast.SelectionSet, v []GrantStatus) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNGrantStatus2gantryᚗdevᚋgraphᚋgeneratedᚐGrantStatus(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalOID2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
@@ -27783,6 +31235,22 @@ func (ec *executionContext) marshalORunStatus2ᚕgantryᚗdevᚋgraphᚋgenerate
 	return ret
 }
 
+func (ec *executionContext) unmarshalOStage2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐStage(ctx context.Context, v any) (*Stage, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(Stage)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOStage2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐStage(ctx context.Context, sel ast.SelectionSet, v *Stage) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
+}
+
 func (ec *executionContext) unmarshalOString2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
 	if v == nil {
 		return nil, nil
@@ -27868,6 +31336,23 @@ func (ec *executionContext) marshalOTokenUsage2ᚖgantryᚗdevᚋgraphᚋgenerat
 	return ec._TokenUsage(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOToolUseInput2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐToolUseInputᚄ(ctx context.Context, v any) ([]*ToolUseInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*ToolUseInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNToolUseInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐToolUseInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
 func (ec *executionContext) marshalOVerdict2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐVerdict(ctx context.Context, sel ast.SelectionSet, v *Verdict) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -27905,6 +31390,23 @@ func (ec *executionContext) marshalOVoidCause2ᚖgantryᚗdevᚋgraphᚋgenerate
 		return graphql.Null
 	}
 	return v
+}
+
+func (ec *executionContext) unmarshalOYieldInput2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐYieldInputᚄ(ctx context.Context, v any) ([]*YieldInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*YieldInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNYieldInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐYieldInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 func (ec *executionContext) marshalO__EnumValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐEnumValueᚄ(ctx context.Context, sel ast.SelectionSet, v []introspection.EnumValue) graphql.Marshaler {

@@ -56,6 +56,12 @@ type Agent struct {
 	Tools []*ToolUse `json:"tools"`
 	// Whether a kill stops it now.
 	Stopped bool `json:"stopped"`
+	// Whether everybody of the organisation may find it, and ask for a share.
+	Listed bool `json:"listed"`
+	// How the viewer has it; empty where it can only be asked for, or where the viewer only answers for it.
+	AvailableBy []*Availability `json:"availableBy"`
+	// Its shares, for whom answers for it; empty for everybody else.
+	Shares []*Grant `json:"shares"`
 }
 
 func (Agent) IsNode() {}
@@ -75,6 +81,14 @@ type AgentPayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 	// From the input.
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// Somebody's word.
+type Agreement struct {
+	// Whose.
+	By *Actor `json:"by"`
+	// When.
+	At time.Time `json:"at"`
 }
 
 // Money and model tokens.
@@ -211,6 +225,14 @@ type Authority struct {
 	Turns int `json:"turns"`
 }
 
+// One way in which the viewer has an agent.
+type Availability struct {
+	// Id of the share under which it is borrowed; null for who is of its audience.
+	Share *string `json:"share,omitempty"`
+	// When the share ends; null for never.
+	Until *time.Time `json:"until,omitempty"`
+}
+
 // What a part of the organisation may spend in a period.
 type Budget struct {
 	// The node, for example `department/finance`.
@@ -291,6 +313,50 @@ type CancelRunInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
+// What is done under a grant at most; the agent's own revision bounds it as well.
+type Ceiling struct {
+	// Tools with their bounds.
+	Tools []*ToolUse `json:"tools"`
+	// Labels that the viewer may know of: of a share, those of the private side.
+	Labels []string `json:"labels"`
+	// Spaces that may be read.
+	ReadSpaces []string `json:"readSpaces"`
+	// Spaces that may be written.
+	WriteSpaces []string `json:"writeSpaces"`
+	// Models.
+	Models []string `json:"models"`
+	// The freest stage.
+	Stage Stage `json:"stage"`
+	// Money of one run.
+	Money int64 `json:"money"`
+	// Tokens of one run.
+	Tokens int64 `json:"tokens"`
+	// Children of one run: of a share, how often it may ask its private side.
+	FanOut int `json:"fanOut"`
+}
+
+// Bounds of a grant. What is null is as the agent's revision has it, with tools that only read, no labels and nothing to write.
+type CeilingInput struct {
+	// Tools with their bounds.
+	Tools []*ToolUseInput `json:"tools,omitempty"`
+	// Labels: of a share, those of the private side.
+	Labels []string `json:"labels,omitempty"`
+	// Spaces that may be read.
+	ReadSpaces []string `json:"readSpaces,omitempty"`
+	// Spaces that may be written.
+	WriteSpaces []string `json:"writeSpaces,omitempty"`
+	// Models.
+	Models []string `json:"models,omitempty"`
+	// The freest stage.
+	Stage *Stage `json:"stage,omitempty"`
+	// Money of one run.
+	Money *int64 `json:"money,omitempty"`
+	// Tokens of one run.
+	Tokens *int64 `json:"tokens,omitempty"`
+	// Children of one run.
+	FanOut *int `json:"fanOut,omitempty"`
+}
+
 // The finding of one completion check.
 type Check struct {
 	// Its name.
@@ -361,6 +427,20 @@ type DecideApprovalInput struct {
 	// The decision.
 	Decision ApprovalDecision `json:"decision"`
 	// Why.
+	Reason *string `json:"reason,omitempty"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// A decision on a grant that was asked for.
+type DecideShareInput struct {
+	// The grant's id.
+	Grant string `json:"grant"`
+	// Yes or no.
+	Decision GrantDecision `json:"decision"`
+	// Why; needed to refuse.
 	Reason *string `json:"reason,omitempty"`
 	// Made by the client: a repeat returns the first result.
 	CommandID *string `json:"commandId,omitempty"`
@@ -544,6 +624,90 @@ type ForgetStore struct {
 	Name string `json:"name"`
 	// How many rows, points or texts.
 	Count int `json:"count"`
+}
+
+// A word of those who answer for an agent, and for what it is given, that lets it serve or do more than by itself it may.
+type Grant struct {
+	// Id; opaque.
+	ID string `json:"id"`
+	// What it does.
+	Kind GrantKind `json:"kind"`
+	// Where it stands.
+	Status GrantStatus `json:"status"`
+	// Name of the agent that is lent, or that gets the work.
+	Agent string `json:"agent"`
+	// Digest of the revision that it is bound to; null for the current one, whichever that is.
+	Revision *string `json:"revision,omitempty"`
+	// Of a delegation: the agent whose runs may hand work over.
+	From *string `json:"from,omitempty"`
+	// Of a share: the department that borrows.
+	Department *string `json:"department,omitempty"`
+	// Of a share: the person who borrows.
+	Person *Actor `json:"person,omitempty"`
+	// What is done under it at most.
+	Ceiling *Ceiling `json:"ceiling"`
+	// All that its private side may answer.
+	Yields []*Yield `json:"yields"`
+	// Why.
+	Reason string `json:"reason"`
+	// Who asked for it.
+	AskedBy *Actor `json:"askedBy"`
+	// Who agreed, in that order.
+	AgreedBy []*Agreement `json:"agreedBy"`
+	// Whose word is missing; empty once it is in force.
+	Missing []*MissingWord `json:"missing"`
+	// Whether the viewer's word is missing.
+	MayAgree bool `json:"mayAgree"`
+	// Since when it is in force, or asked for.
+	Since *time.Time `json:"since,omitempty"`
+	// When it ends by itself; null for never.
+	Until *time.Time `json:"until,omitempty"`
+	// How it was refused or recalled; null where it was not.
+	Ended *GrantEnd `json:"ended,omitempty"`
+}
+
+// A delegation from one agent to a stronger one.
+type GrantDelegationInput struct {
+	// Name of the agent that gets the work.
+	Agent string `json:"agent"`
+	// Digest of the current revision: with another one the delegation is void. Null for any.
+	Revision *string `json:"revision,omitempty"`
+	// Name of the agent whose runs may hand work over.
+	From string `json:"from"`
+	// What is done under it at most.
+	Ceiling *CeilingInput `json:"ceiling,omitempty"`
+	// All that its private side may answer.
+	Yields []*YieldInput `json:"yields,omitempty"`
+	// Why.
+	Reason string `json:"reason"`
+	// When it ends by itself; null for never.
+	Until *time.Time `json:"until,omitempty"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// How a grant was refused or recalled.
+type GrantEnd struct {
+	// By whom.
+	By *Actor `json:"by"`
+	// Why.
+	Reason string `json:"reason"`
+	// When.
+	At time.Time `json:"at"`
+}
+
+// What became of a grant.
+type GrantPayload struct {
+	// The grant as it is now; null when it was not accepted.
+	Grant *Grant `json:"grant,omitempty"`
+	// Whether it was accepted now; null when it was not accepted.
+	Outcome *MutationOutcome `json:"outcome,omitempty"`
+	// Why it was not accepted.
+	UserErrors []*UserError `json:"userErrors"`
+	// From the input.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
 // One thing that waits for the viewer.
@@ -867,6 +1031,14 @@ type MemorySpace struct {
 	Writable bool `json:"writable"`
 }
 
+// A word that a grant lacks: that of one of some people.
+type MissingWord struct {
+	// For what: `agent:NAME`, `label:NAME`, `tool:NAME`, or `second` for anybody who does not borrow.
+	For string `json:"for"`
+	// Who can give it; empty for `second`.
+	People []*Actor `json:"people"`
+}
+
 // What a member of this organisation may do.
 type Mutation struct {
 }
@@ -971,6 +1143,18 @@ type Reason struct {
 	Text string `json:"text"`
 }
 
+// A grant to end.
+type RecallAgentInput struct {
+	// The grant's id.
+	Grant string `json:"grant"`
+	// Why.
+	Reason string `json:"reason"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // One thing found.
 type RecallHit struct {
 	// The item.
@@ -1023,6 +1207,26 @@ type RememberDocumentInput struct {
 type RememberInput struct {
 	// What to remember.
 	Draft *MemoryDraft `json:"draft"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// An agent to ask for.
+type RequestShareInput struct {
+	// The agent's name.
+	Agent string `json:"agent"`
+	// For this department; null for the viewer alone.
+	Department *string `json:"department,omitempty"`
+	// What is done under it at most.
+	Ceiling *CeilingInput `json:"ceiling,omitempty"`
+	// All that its private side may answer.
+	Yields []*YieldInput `json:"yields,omitempty"`
+	// Why.
+	Reason string `json:"reason"`
+	// When it ends by itself; null for never.
+	Until *time.Time `json:"until,omitempty"`
 	// Made by the client: a repeat returns the first result.
 	CommandID *string `json:"commandId,omitempty"`
 	// Echoed.
@@ -1297,6 +1501,30 @@ type SetStageInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
+// An agent to lend, to a department or to a person.
+type ShareAgentInput struct {
+	// The agent's name.
+	Agent string `json:"agent"`
+	// Digest of the current revision, to lend that one whatever comes after; null for the current one, whichever that is.
+	Revision *string `json:"revision,omitempty"`
+	// The department that borrows.
+	Department *string `json:"department,omitempty"`
+	// Principal id of the person who borrows.
+	Person *string `json:"person,omitempty"`
+	// What is done under it at most.
+	Ceiling *CeilingInput `json:"ceiling,omitempty"`
+	// All that its private side may answer.
+	Yields []*YieldInput `json:"yields,omitempty"`
+	// Why.
+	Reason string `json:"reason"`
+	// When it ends by itself; null for never.
+	Until *time.Time `json:"until,omitempty"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // The immutable inputs of a run: ids and digests of everything that the model may see or ask for.
 type Snapshot struct {
 	// Digest over the rest.
@@ -1463,6 +1691,16 @@ type ToolUse struct {
 	Calls int `json:"calls"`
 }
 
+// One tool, with bounds.
+type ToolUseInput struct {
+	// Qualified name, for example `files.read`.
+	Name string `json:"name"`
+	// The highest impact.
+	Impact Impact `json:"impact"`
+	// Calls over a whole run.
+	Calls int `json:"calls"`
+}
+
 // One model request and its answer.
 type Turn struct {
 	// Its number, from 1.
@@ -1567,6 +1805,30 @@ type WithheldPart struct {
 	Offset int `json:"offset"`
 	// Why, where the viewer may be told all of it; else empty.
 	Labels []string `json:"labels"`
+}
+
+// One kind of answer of a private side: so small that it is known what it can tell.
+type Yield struct {
+	// Name, for example `within-band`.
+	Name string `json:"name"`
+	// What it tells.
+	Description string `json:"description"`
+	// JSON Schema of a boolean, an enum, a bounded integer, or an object of such fields.
+	Schema string `json:"schema"`
+	// Of an object: the sentence in which its fields stand as `{field}`.
+	Template *string `json:"template,omitempty"`
+}
+
+// One kind of answer of a private side.
+type YieldInput struct {
+	// Name, for example `within-band`.
+	Name string `json:"name"`
+	// What it tells.
+	Description string `json:"description"`
+	// JSON Schema of a boolean, an enum of up to 20 short words, an integer with minimum and maximum, or an object of such fields.
+	Schema string `json:"schema"`
+	// Of an object: a sentence with each field in it once, as `{field}`.
+	Template *string `json:"template,omitempty"`
 }
 
 // What kind of actor a principal is.
@@ -2295,6 +2557,189 @@ func (e *EntryKind) UnmarshalJSON(b []byte) error {
 }
 
 func (e EntryKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// Yes or no to a grant.
+type GrantDecision string
+
+const (
+	// The viewer agrees.
+	GrantDecisionAgree GrantDecision = "AGREE"
+	// It shall not be.
+	GrantDecisionRefuse GrantDecision = "REFUSE"
+)
+
+var AllGrantDecision = []GrantDecision{
+	GrantDecisionAgree,
+	GrantDecisionRefuse,
+}
+
+func (e GrantDecision) IsValid() bool {
+	switch e {
+	case GrantDecisionAgree, GrantDecisionRefuse:
+		return true
+	}
+	return false
+}
+
+func (e GrantDecision) String() string {
+	return string(e)
+}
+
+func (e *GrantDecision) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = GrantDecision(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid GrantDecision", str)
+	}
+	return nil
+}
+
+func (e GrantDecision) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *GrantDecision) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e GrantDecision) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// What a grant does.
+type GrantKind string
+
+const (
+	// Lends an agent to a department or a person.
+	GrantKindShare GrantKind = "SHARE"
+	// Lets an agent hand work to a stronger one.
+	GrantKindDelegation GrantKind = "DELEGATION"
+)
+
+var AllGrantKind = []GrantKind{
+	GrantKindShare,
+	GrantKindDelegation,
+}
+
+func (e GrantKind) IsValid() bool {
+	switch e {
+	case GrantKindShare, GrantKindDelegation:
+		return true
+	}
+	return false
+}
+
+func (e GrantKind) String() string {
+	return string(e)
+}
+
+func (e *GrantKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = GrantKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid GrantKind", str)
+	}
+	return nil
+}
+
+func (e GrantKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *GrantKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e GrantKind) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// Where a grant stands.
+type GrantStatus string
+
+const (
+	// Somebody must still agree.
+	GrantStatusAsked GrantStatus = "ASKED"
+	// Refused, or withdrawn.
+	GrantStatusRefused GrantStatus = "REFUSED"
+	// Everybody agreed.
+	GrantStatusInForce GrantStatus = "IN_FORCE"
+	// Its time is over.
+	GrantStatusExpired GrantStatus = "EXPIRED"
+	// Somebody ended it.
+	GrantStatusRecalled GrantStatus = "RECALLED"
+)
+
+var AllGrantStatus = []GrantStatus{
+	GrantStatusAsked,
+	GrantStatusRefused,
+	GrantStatusInForce,
+	GrantStatusExpired,
+	GrantStatusRecalled,
+}
+
+func (e GrantStatus) IsValid() bool {
+	switch e {
+	case GrantStatusAsked, GrantStatusRefused, GrantStatusInForce, GrantStatusExpired, GrantStatusRecalled:
+		return true
+	}
+	return false
+}
+
+func (e GrantStatus) String() string {
+	return string(e)
+}
+
+func (e *GrantStatus) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = GrantStatus(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid GrantStatus", str)
+	}
+	return nil
+}
+
+func (e GrantStatus) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *GrantStatus) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e GrantStatus) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil
@@ -3286,6 +3731,8 @@ const (
 	UsageGroupModel UsageGroup = "MODEL"
 	// One day, UTC.
 	UsageGroupDay UsageGroup = "DAY"
+	// One tool. What models cost is left out.
+	UsageGroupTool UsageGroup = "TOOL"
 )
 
 var AllUsageGroup = []UsageGroup{
@@ -3294,11 +3741,12 @@ var AllUsageGroup = []UsageGroup{
 	UsageGroupSubject,
 	UsageGroupModel,
 	UsageGroupDay,
+	UsageGroupTool,
 }
 
 func (e UsageGroup) IsValid() bool {
 	switch e {
-	case UsageGroupAgent, UsageGroupDepartment, UsageGroupSubject, UsageGroupModel, UsageGroupDay:
+	case UsageGroupAgent, UsageGroupDepartment, UsageGroupSubject, UsageGroupModel, UsageGroupDay, UsageGroupTool:
 		return true
 	}
 	return false

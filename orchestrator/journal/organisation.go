@@ -92,6 +92,13 @@ func remember(ctx context.Context, db changer, r *engine.Receipt) error {
 
 func propose(ctx context.Context, tx bun.Tx, change Change, nowMs int64) error {
 	if p := change.Settle; p != nil {
+		var stands int
+		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM proposals WHERE organisation = ? AND kind = ? AND name = ? AND digest = ?", change.Organisation, p.Kind, p.Name, p.Digest).Scan(&stands); err != nil {
+			return err
+		}
+		if stands == 0 {
+			return run.ErrConflict // somebody else settled or changed it meanwhile
+		}
 		if _, err := tx.ExecContext(ctx, "DELETE FROM proposals WHERE organisation = ? AND kind = ? AND name = ?", change.Organisation, p.Kind, p.Name); err != nil {
 			return err
 		}
@@ -119,6 +126,18 @@ func (s *Store) Proposal(ctx context.Context, organisation, kind, name, digest s
 	err := s.read.QueryRowContext(ctx, "SELECT proposed_by, body, at_ms FROM proposals WHERE organisation = ? AND kind = ? AND name = ? AND digest = ?", organisation, kind, name, digest).
 		Scan(&p.By, &p.Body, &p.AtMs)
 	return p, notFound(err)
+}
+
+// Proposals returns what is proposed under a kind, oldest first.
+func (s *Store) Proposals(ctx context.Context, organisation, kind string) ([]Proposal, error) {
+	rows, err := s.read.QueryContext(ctx, "SELECT name, digest, proposed_by, body, at_ms FROM proposals WHERE organisation = ? AND kind = ? ORDER BY at_ms, name, digest", organisation, kind)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, func(row scanner) (Proposal, error) {
+		p := Proposal{Kind: kind}
+		return p, row.Scan(&p.Name, &p.Digest, &p.By, &p.Body, &p.AtMs)
+	})
 }
 
 // Configuration returns the configuration with a digest.

@@ -54,6 +54,13 @@ func TestProposalsWaitForTheSecondPerson(t *testing.T) {
 	again.By = "bob"
 	require.NoError(t, s.ChangeOrganisation(t.Context(), journal.Change{Organisation: "acme", Propose: &again}), "another proposal displaces none")
 	require.NoError(t, s.ChangeOrganisation(t.Context(), journal.Change{Organisation: "acme", Propose: proposal}), "asking twice is asking once")
+	list, err := s.Proposals(t.Context(), "acme", "publish")
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	require.Equal(t, []byte("revision"), list[0].Body)
+	gone := *proposal
+	gone.Digest = "p0"
+	require.ErrorIs(t, s.ChangeOrganisation(t.Context(), journal.Change{Organisation: "acme", Settle: &gone, Propose: &other}), run.ErrConflict, "what it was decided on is no more")
 	require.NoError(t, s.ChangeOrganisation(t.Context(), journal.Change{Organisation: "acme", Settle: proposal, Digest: "d1", Body: []byte("one")}))
 	_, err = s.Proposal(t.Context(), "acme", "publish", "payer", "p1")
 	require.ErrorIs(t, err, engine.ErrNotFound)

@@ -141,9 +141,9 @@ func (b Budgets) Usage(ctx context.Context, caller graph.Caller, groupBy string,
 		return nil, err
 	}
 	sums := usage{rows: map[string]*graph.UsageRow{}, runs: map[string]bool{}}
-	models := b.modelOf(ctx)
+	states := b.states(ctx)
 	for _, s := range found {
-		key, err := keyOf(groupBy, s, models)
+		key, err := keyOf(groupBy, s, states)
 		if err != nil {
 			return nil, err
 		}
@@ -159,6 +159,7 @@ type spent struct {
 	head run.Head
 	atMs int64
 	turn int // that was answered; 0 for a call
+	call int // that ended; 0 for a turn
 	cost run.Amount
 }
 
@@ -168,12 +169,12 @@ func spentOn(s journal.Spending, event run.Event) spent {
 	case run.TurnAnswered:
 		out.turn, out.cost = e.Turn, e.Cost
 	case run.CallEnded:
-		out.cost = e.Cost
+		out.call, out.cost = e.Call, e.Cost
 	}
 	return out
 }
 
-func keyOf(groupBy string, s spent, models func(runID string, turn int) (string, error)) (string, error) {
+func keyOf(groupBy string, s spent, state func(runID string) (*run.State, error)) (string, error) {
 	switch groupBy {
 	case "AGENT":
 		return s.head.Agent, nil
@@ -184,30 +185,40 @@ func keyOf(groupBy string, s spent, models func(runID string, turn int) (string,
 	case "DAY":
 		return time.UnixMilli(s.atMs).UTC().Format(time.DateOnly), nil
 	}
-	if s.turn == 0 {
-		return "", nil // a call is no model's
+	if byTool := groupBy == "TOOL"; byTool == (s.turn > 0) {
+		return "", nil // a call is no model's, and a turn no tool's
 	}
-	return models(s.head.Run, s.turn)
+	of, err := state(s.head.Run)
+	if err != nil {
+		return "", err
+	}
+	if call := of.Call(s.call); call != nil {
+		return call.Tool, nil
+	}
+	return modelOf(of, s.turn), nil
 }
 
-// modelOf finds which model took a turn, reading each run once.
-func (b Budgets) modelOf(ctx context.Context) func(runID string, turn int) (string, error) {
-	states := map[string]*run.State{}
-	return func(runID string, turn int) (string, error) {
-		state, known := states[runID]
-		if !known {
-			var err error
-			if state, err = b.Engine.State(ctx, runID); err != nil {
-				return "", err
-			}
-			states[runID] = state
+func modelOf(state *run.State, turn int) string {
+	for _, t := range state.Turns {
+		if t.Number == turn {
+			return t.Model
 		}
-		for _, t := range state.Turns {
-			if t.Number == turn {
-				return t.Model, nil
-			}
+	}
+	return ""
+}
+
+// states folds runs, each once.
+func (b Budgets) states(ctx context.Context) func(runID string) (*run.State, error) {
+	read := map[string]*run.State{}
+	return func(runID string) (*run.State, error) {
+		if state, known := read[runID]; known {
+			return state, nil
 		}
-		return "", nil
+		state, err := b.Engine.State(ctx, runID)
+		if err == nil {
+			read[runID] = state
+		}
+		return state, err
 	}
 }
 

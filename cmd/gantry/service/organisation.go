@@ -19,23 +19,38 @@ import (
 // Agents answers for agents, and changes them.
 type Agents struct{ *Service }
 
-// List returns the agents that serve the caller or that the caller answers for.
+// List returns the agents that serve the caller, that the caller borrows or
+// answers for, and those that everybody may find. Who borrows sees the revision
+// that is lent.
 func (a Agents) List(ctx context.Context, caller graph.Caller) ([]graph.Agent, error) {
 	o, err := a.Organisation(ctx, caller.Principal.Organisation)
 	if err != nil {
 		return nil, err
 	}
+	nowMs, err := a.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var list []graph.Agent
-	for _, revision := range o.Agents {
-		if !revision.Serves(caller.Principal) && !o.Answers(caller.Principal, revision.Name) {
+	for _, current := range o.Agents {
+		revision, share, served := o.Serves(current.Name, caller.Principal, nowMs)
+		answers := o.Answers(caller.Principal, current.Name)
+		if !served && !answers && !current.Listed {
 			continue
+		}
+		if !served || answers {
+			revision = current
 		}
 		digest, err := revision.Digest()
 		if err != nil {
 			return nil, err
 		}
 		_, stopped := o.Stopped(revision)
-		list = append(list, graph.Agent{Revision: revision, Digest: digest, Stage: o.Stage(revision), Stopped: stopped})
+		agent := graph.Agent{Revision: revision, Digest: digest, Stage: o.Stage(revision), Stopped: stopped}
+		if served {
+			agent.Available = []graph.Availability{{Share: share.ID, UntilMs: share.UntilMs}}
+		}
+		list = append(list, agent)
 	}
 	return list, nil
 }
