@@ -281,6 +281,15 @@ func (o Organisation) Serves(agent string, person policy.Principal, nowMs int64)
 	return revision, share, known
 }
 
+// Payer is the department that pays for a run of a revision for a person under
+// the grant: who borrows. The zero grant stands for none.
+func (g Grant) Payer(revision Revision, person policy.Principal) string {
+	if g.Kind == Share {
+		return person.Department
+	}
+	return revision.Department
+}
+
 // shareOf returns the share by which a person has an agent: one to the person
 // before one to their department, the earlier id before the later.
 func (o Organisation) shareOf(agent string, person policy.Principal, nowMs int64) (best Grant, found bool) {

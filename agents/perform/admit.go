@@ -136,8 +136,8 @@ func (a *Admission) replay(ctx context.Context, asked engine.Receipt) (Admitted,
 
 func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, nowMs int64) (run.Started, *run.Refusal) {
 	o := kit.Organisation
-	revision, known := o.Agent(order.Agent)
-	if !known || !revision.Serves(order.Person) {
+	revision, share, served := o.Serves(order.Agent, order.Person, nowMs)
+	if !served {
 		return run.Started{}, &run.Refusal{Code: "NOT_FOUND", Detail: "There is no agent of this name for you."}
 	}
 	if _, stopped := o.Stopped(revision); stopped {
@@ -158,14 +158,14 @@ func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, now
 		Chain: []string{order.Person.ID, agents.AgentID(revision.Name)}, Agent: facts, Contact: revision.Contact, Goal: goal, History: history,
 		Snapshot: snapshot, SnapshotDigest: snapshot.Digest(), Authority: authority, Limits: revision.Limits.Run(),
 		Checks: append([]string{outputCheck}, revision.Completion.Names()...), By: order.By,
-		Accounts: o.Accounts(revision.Department, order.Conversation, nowMs),
+		Accounts: o.Accounts(share.Payer(revision, order.Person), order.Conversation, nowMs),
 	}, nil
 }
 
 // recall seals into a run what its goal brings to mind. Where memory cannot be
 // asked the run is admitted nevertheless, and asks before its first turn.
 func (a *Admission) recall(ctx context.Context, kit *Kit, started *run.Started, id string, goal engine.Payload) error {
-	revision, _ := kit.Organisation.Agent(started.Agent.Name)
+	revision, _ := kit.Organisation.RevisionAt(started.Agent.Name, started.Agent.Revision)
 	if revision.Memory == nil {
 		return nil
 	}

@@ -139,7 +139,7 @@ func (s *sealer) optional(marking policy.Marking, text string) *run.Text {
 
 // revision is the agent's revision as the run was admitted with it.
 func (j *job) revision() (agents.Revision, error) {
-	revision, found := j.kit.Organisation.Agent(j.state.Started.Agent.Name)
+	revision, found := j.kit.Organisation.RevisionAt(j.state.Started.Agent.Name, j.state.Started.Agent.Revision)
 	if !found {
 		return agents.Revision{}, fmt.Errorf("%w: agent %s is not in its run's configuration", engine.ErrHopeless, j.state.Started.Agent.Name)
 	}

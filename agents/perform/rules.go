@@ -61,9 +61,9 @@ func (r *rules) Ceiling(agent, subject string) policy.Authority {
 	if ceiling, known := r.ceilings[[2]string{agent, subject}]; known {
 		return ceiling
 	}
-	revision, known := r.organisation.Agent(agent)
 	person, found := r.organisation.Principal(subject)
-	if !known || !found {
+	revision, _, served := r.organisation.Serves(agent, person, 0)
+	if !found || !served {
 		return policy.Authority{}
 	}
 	ceiling := r.organisation.Authority(revision, person, 0)
