@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"gantry.dev/agents"
@@ -26,6 +25,16 @@ type Order struct {
 	History      []run.Message // what was said in the conversation before, oldest first
 	CommandID    string        // empty for none: a repeat starts another run
 	MicroUSD     int64         // a lower budget than the agent's; 0 for the agent's
+	Said         *Said         // what gives the agent the turn; Goal is empty then
+}
+
+// Said is an entry of a conversation that gives an agent the turn: its text is
+// the goal. The command is remembered as the issuer's of Order.By, not as the
+// person's: nobody can use its id before.
+type Said struct {
+	run.Said
+	Text run.Text
+	Run  string // id of the run
 }
 
 // Admitted is the answer to an order.
@@ -54,9 +63,6 @@ func NewAdmission(kits Kits, e *engine.Engine, journal engine.Journal, source en
 // Start admits a run. Errors: *run.Refusal with exactly one reason; a repeated
 // command id gives the first answer.
 func (a *Admission) Start(ctx context.Context, order Order) (Admitted, error) {
-	if len(order.Goal) == 0 || len(order.Goal) > maxGoal {
-		return Admitted{}, &run.Refusal{Code: "GOAL", Detail: fmt.Sprintf("Give a goal of 1 to %d bytes.", maxGoal)}
-	}
 	kit, err := a.kits.Current(ctx, order.Person.Organisation)
 	if err != nil {
 		return Admitted{}, err
@@ -65,13 +71,15 @@ func (a *Admission) Start(ctx context.Context, order Order) (Admitted, error) {
 	if err != nil {
 		return Admitted{}, err
 	}
-	id := a.source.ID()
-	goal, payload := engine.Seal(a.source, id, order.Person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(order.Goal))
+	id, payload, err := a.goal(ctx, order)
+	if err != nil {
+		return Admitted{}, err
+	}
 	remembered, err := receipt(order, id)
 	if err != nil {
 		return Admitted{}, err
 	}
-	started, refusal := a.started(kit, order, id, goal, nowMs)
+	started, refusal := a.started(kit, order, id, payload.Text, nowMs)
 	if refusal != nil {
 		return a.refused(ctx, remembered, refusal)
 	}
@@ -80,8 +88,10 @@ func (a *Admission) Start(ctx context.Context, order Order) (Admitted, error) {
 	if err := a.recall(ctx, kit, &started, id, payload); err != nil {
 		return Admitted{}, err
 	}
-	submission := engine.Submission{Organisation: order.Person.Organisation, Run: id, Command: run.Start{Started: started},
-		Payloads: []engine.Payload{payload}, Receipt: remembered}
+	submission := engine.Submission{Organisation: order.Person.Organisation, Run: id, Command: run.Start{Started: started}, Receipt: remembered}
+	if order.Said == nil {
+		submission.Payloads = []engine.Payload{payload}
+	}
 	_, err = a.engine.Submit(ctx, submission)
 	if errors.Is(err, engine.ErrReplayed) {
 		return a.replay(ctx, *submission.Receipt)
@@ -90,6 +100,31 @@ func (a *Admission) Start(ctx context.Context, order Order) (Admitted, error) {
 		return Admitted{}, &run.Refusal{Code: "BUDGET", Detail: "The budget does not cover the run; ask its owner to raise it."}
 	}
 	return Admitted{Run: id}, err
+}
+
+// goal is the id of the run, and what it is to do: said now, or before in its
+// conversation.
+func (a *Admission) goal(ctx context.Context, order Order) (id string, payload engine.Payload, err error) {
+	size, id := len(order.Goal), a.source.ID()
+	if order.Said != nil {
+		size, id = order.Said.Text.Size, order.Said.Run
+	}
+	if size == 0 || size > maxGoal {
+		return id, payload, &run.Refusal{Code: "GOAL", Detail: fmt.Sprintf("Give a goal of 1 to %d bytes.", maxGoal)}
+	}
+	if order.Said == nil {
+		_, payload = engine.Seal(a.source, id, order.Person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(order.Goal))
+		return id, payload, nil
+	}
+	texts, err := a.journal.Payloads(ctx, []string{order.Said.Text.ID})
+	if err != nil {
+		return id, payload, err
+	}
+	payload, present := texts[order.Said.Text.ID]
+	if !present {
+		return id, payload, &run.Refusal{Code: "ERASED", Detail: "What gives the agent the turn was erased; say it again."}
+	}
+	return id, payload, nil
 }
 
 // refused gives the refusal, unless the command was accepted before: then its
@@ -109,12 +144,16 @@ func receipt(order Order, id string) (*engine.Receipt, error) {
 	if order.CommandID == "" {
 		return nil, nil
 	}
-	request, err := canon.DigestOf([]string{"start", order.Agent, order.Goal, order.Conversation, fmt.Sprint(order.MicroUSD)})
+	caller, goal := order.Person.ID, order.Goal
+	if order.Said != nil {
+		caller, goal = order.By.Issuer, order.Said.Text.ID
+	}
+	request, err := canon.DigestOf([]string{"start", order.Agent, goal, order.Conversation, fmt.Sprint(order.MicroUSD)})
 	if err != nil {
 		return nil, &run.Refusal{Code: "GOAL", Detail: "The goal is not valid UTF-8 text."}
 	}
 	answer, err := json.Marshal(Admitted{Run: id})
-	return &engine.Receipt{Organisation: order.Person.Organisation, Caller: order.Person.ID, Command: order.CommandID,
+	return &engine.Receipt{Organisation: order.Person.Organisation, Caller: caller, Command: order.CommandID,
 		Request: request, Run: id, Answer: answer}, err
 }
 
@@ -151,15 +190,23 @@ func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, now
 	if err != nil {
 		return run.Started{}, &run.Refusal{Code: "AGENT_INVALID", Detail: "The agent's revision cannot be read; tell its owner."}
 	}
-	history := readable(order.History, authority)
-	snapshot := snapshotOf(kit, revision, facts, goal, history, authority)
-	return run.Started{
+	if !goal.Marking.Labels.Within(authority.Labels) {
+		return run.Started{}, &run.Refusal{Code: "LABELS", Detail: "The agent may not read what it would answer; ask one that is cleared for it."}
+	}
+	said := order.History[max(0, len(order.History)-maxHistory):]
+	history, withheld := readable(said, authority)
+	snapshot := snapshotOf(kit, revision, facts, goal, said, authority)
+	started := run.Started{
 		Organisation: o.Name, RunKind: run.Root, Root: id, Conversation: order.Conversation, Subject: order.Person,
-		Chain: []string{order.Person.ID, agents.AgentID(revision.Name)}, Agent: facts, Contact: revision.Contact, Goal: goal, History: history,
+		Chain: []string{order.Person.ID, agents.AgentID(revision.Name)}, Agent: facts, Contact: revision.Contact, Goal: goal, History: history, Withheld: withheld,
 		Snapshot: snapshot, SnapshotDigest: snapshot.Digest(), Authority: authority, Limits: revision.Limits.Run(),
 		Checks: append([]string{outputCheck}, revision.Completion.Names()...), By: order.By,
 		Accounts: o.Accounts(share.Payer(revision, order.Person), order.Conversation, nowMs),
-	}, nil
+	}
+	if order.Said != nil {
+		started.Said = &order.Said.Said
+	}
+	return started, nil
 }
 
 // recall seals into a run what its goal brings to mind. Where memory cannot be
@@ -200,10 +247,17 @@ func (a *Admission) recall(ctx context.Context, kit *Kit, started *run.Started, 
 // maxHistory bounds the earlier messages of a run.
 const maxHistory = 40
 
-// readable are the last messages, without those above what the run may read.
-func readable(history []run.Message, authority policy.Authority) []run.Message {
-	history = history[max(0, len(history)-maxHistory):]
-	return slices.DeleteFunc(slices.Clone(history), func(m run.Message) bool { return !m.Text.Marking.Labels.Within(authority.Labels) })
+// readable tells what of a conversation the run may read from what is withheld
+// from it.
+func readable(said []run.Message, authority policy.Authority) (history []run.Message, withheld []run.Withheld) {
+	for _, message := range said {
+		if message.Text.Marking.Labels.Within(authority.Labels) {
+			history = append(history, message)
+		} else {
+			withheld = append(withheld, run.Withheld{Before: len(history), Author: message.Author, Text: message.Text.ID})
+		}
+	}
+	return history, withheld
 }
 
 func snapshotOf(kit *Kit, revision agents.Revision, facts policy.AgentFacts, goal run.Text, history []run.Message, authority policy.Authority) run.Snapshot {

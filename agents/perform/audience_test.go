@@ -13,7 +13,11 @@ import (
 // What is of one person alone does not come into a conversation by the answer to
 // that person, and is there for them where they are alone with the agent.
 func TestARunRecallsWhatAllMayReadWhoHearIt(t *testing.T) {
-	inside(t, withMemoryTools(remembering(answering, agents.DegradeOnOutage)), func(t *testing.T, h *house) {
+	o := withMemoryTools(remembering(answering, agents.DegradeOnOutage))
+	helper := o.Agents[0]
+	helper.Name = "helper"
+	o.Agents = append(o.Agents, helper)
+	inside(t, o, func(t *testing.T, h *house) {
 		h.brain.put("a", view.Organisation, plain, "Hotels cost at most 200.")
 		h.brain.put("b", view.SpaceOf(view.SpacePerson, "ada"), plain, "hotels that ada books in secret")
 		require.NoError(t, h.Converse(t.Context(), "o", "talk"))
@@ -35,12 +39,16 @@ func TestARunRecallsWhatAllMayReadWhoHearIt(t *testing.T) {
 		require.Contains(t, items, "b")
 		items, _ = recalled()
 		require.Contains(t, items, "b")
-		for _, others := range [][]string{{"ada", "carl"}, {"carl", "ada", "eve"}, {"ada", "nobody"}} {
+		items, _ = recalled("ada", "agent:clerk")
+		require.Contains(t, items, "b", "the agent that answers is nobody else")
+		for _, others := range [][]string{{"ada", "carl"}, {"carl", "ada", "eve"}, {"ada", "nobody"}, {"ada", "agent:clerk", "agent:helper"}} {
 			items, spaces := recalled(others...)
 			require.NotContains(t, items, "b", others)
 			require.NotContains(t, spaces, view.SpaceOf(view.SpacePerson, "ada"), others)
 		}
 		items, _ = recalled("ada", "carl")
 		require.Equal(t, []string{"a"}, items)
+		items, _ = recalled("ada", "agent:clerk", "agent:helper")
+		require.Equal(t, []string{"a"}, items, "an agent that listens reads what is the organisation's, too")
 	})
 }

@@ -156,7 +156,7 @@ func readerOf(o agents.Organisation, subject policy.Principal, started run.Start
 // takes part in its conversation: they hear what it makes of that. None where
 // nobody else takes part.
 func audience(o agents.Organisation, started run.Started, participants []string) (spaces []string) {
-	others := slices.DeleteFunc(slices.Clone(participants), func(id string) bool { return id == started.Subject.ID })
+	others := slices.DeleteFunc(slices.Clone(participants), func(id string) bool { return id == started.Subject.ID || id == started.Acting() })
 	if len(others) == 0 {
 		return nil
 	}
@@ -169,8 +169,8 @@ func audience(o agents.Organisation, started run.Started, participants []string)
 	return spaces
 }
 
-// reads reports whether a person may read in a space. Who is not known may read
-// nowhere.
+// reads reports whether a person or an agent may read in a space. Who is not
+// known may read nowhere.
 func reads(o agents.Organisation, id string, space view.Space) bool {
 	person, known := o.Principal(id)
 	return known && slices.Contains(o.Reader(person).Read, space)

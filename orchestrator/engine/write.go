@@ -84,7 +84,9 @@ func (d *draft) finish() Write {
 func (d *draft) note(event run.Event, rules run.Rules) {
 	switch e := event.(type) {
 	case run.Started:
-		d.entry("message", e.Subject.ID, &e.Goal)
+		if e.Said == nil {
+			d.entry("message", e.Subject.ID, &e.Goal)
+		}
 		d.entry("run_started", e.Acting(), nil)
 	case run.ApprovalRequested:
 		d.open(e.Approval, InboxApproval, e.Approvers, e.NotAfterMs)

@@ -68,6 +68,17 @@ type Started struct {
 	// conversation: the run recalls nothing from elsewhere. None where its subject
 	// is alone with it.
 	AudienceSpaces []string `json:"audienceSpaces,omitempty"`
+	// Withheld are the messages between those of the history that the run may not
+	// read, oldest first.
+	Withheld []Withheld `json:"withheld,omitempty"`
+	// Said is set where the goal was said in the conversation before the run began.
+	Said *Said `json:"said,omitempty"`
+}
+
+// Said is where a goal stands that a run was given with the turn.
+type Said struct {
+	Entry uint64 `json:"entry"` // number of the entry of the conversation
+	By    string `json:"by"`    // principal id of whoever said it: a person, or an agent that gave the turn on
 }
 
 // Acting is who acts in the run: the last of the acting chain.
@@ -82,6 +93,14 @@ func (e Started) Acting() string {
 type Message struct {
 	Author string `json:"author"` // principal id
 	Text   Text   `json:"text"`
+}
+
+// Withheld stands for a message that the run may not read: it knows only that
+// the author said something.
+type Withheld struct {
+	Before int    `json:"before"` // index of the message of the history that follows
+	Author string `json:"author"` // principal id
+	Text   string `json:"text"`   // id
 }
 
 // TurnStarted is the intent of one model request; it reserves the worst case.

@@ -110,7 +110,7 @@ func newLookup(request model.Request) *lookup {
 		}
 		switch message.Role {
 		case model.User:
-			question = append(question, message.Text)
+			question = append(question, model.Unwrap(message.Text)) // who was given the turn is asked by a block
 		case model.Assistant:
 			l.proposed(message.Calls, calls)
 		case model.ToolReply:

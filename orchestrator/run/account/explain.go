@@ -42,8 +42,16 @@ func Turn(s *run.State, number int, read Reader) (Answer, bool) {
 	e := explainer{s: s, read: read}
 	turn := s.Turns[number-1]
 	var lines []string
-	for _, message := range s.Started.History {
-		lines = append(lines, "said before by "+message.Author+": "+read(message.Text))
+	said := func(author, text string) { lines = append(lines, "said before by "+author+": "+text) }
+	withheld := s.Started.Withheld
+	for i, message := range s.Started.History {
+		for ; len(withheld) > 0 && withheld[0].Before <= i; withheld = withheld[1:] {
+			said(withheld[0].Author, "[redacted]")
+		}
+		said(message.Author, read(message.Text))
+	}
+	for _, message := range withheld {
+		said(message.Author, "[redacted]")
 	}
 	lines = append(lines, seen(s, number)...)
 	lines = append(lines, "goal: "+read(s.Started.Goal))
