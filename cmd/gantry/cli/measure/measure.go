@@ -19,7 +19,7 @@ import (
 
 func Command() *cobra.Command {
 	command := &cobra.Command{Use: "bench", Short: "Measure this machine with Gantry on it", Args: cobra.NoArgs}
-	command.AddCommand(benchRunCommand(), benchPartCommand(paused), benchPartCommand(recovered), benchEventsCommand(), benchSoakCommand(), benchRecallCommand(), benchMemoryCommand(), benchChildCommand())
+	command.AddCommand(benchRunCommand(), benchPartCommand(paused), benchPartCommand(recovered), benchEventsCommand(), benchSoakCommand(), benchRecallCommand(), benchMemoryCommand(), benchObedientCommand(), benchChildCommand())
 	return command
 }
 
