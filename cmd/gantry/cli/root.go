@@ -12,6 +12,7 @@ import (
 
 	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/cli/brain"
+	"gantry.dev/cmd/gantry/cli/lending"
 	"gantry.dev/cmd/gantry/cli/measure"
 	"gantry.dev/cmd/gantry/cli/policies"
 	"gantry.dev/cmd/gantry/ledger"
@@ -26,6 +27,7 @@ func Root() *cobra.Command {
 	root.AddCommand(devCommand(), demoCommand(), serveCommand(), workCommand(), migrateCommand(), applyCommand(), keysCommand(), tokenCommand(),
 		verifyCommand(), doctorCommand(), measure.Command(), policies.Command(policies.Folder), ledger.Command())
 	root.AddCommand(remote()...)
+	root.AddCommand(lending.Commands()...)
 	root.AddCommand(brain.Commands(brain.House{Ask: ask.Server, Say: ask.Say, JSON: ask.JSON, JSONFlag: ask.JSONFlag},
 		sweepCommand(), rebuildCommand(), reembedCommand(), queueCommand())...)
 	refuseUnknown(root)
