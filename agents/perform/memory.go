@@ -129,8 +129,7 @@ func (j *job) asking(revision agents.Revision) asking {
 
 // authority is what the run may do under the rules in force.
 func (j *job) authority() policy.Authority {
-	started := j.state.Started
-	return policy.Meet(j.state.Authority, j.view.Rules.Ceiling(started.Agent.Name, started.Subject.ID))
+	return policy.Meet(j.state.Authority, j.view.Rules.Ceiling(j.state.Acting()))
 }
 
 // reader is the run as memory knows it.

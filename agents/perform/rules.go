@@ -18,15 +18,15 @@ type rules struct {
 	directory    policy.Directory
 	tools        map[string]policy.ToolFacts // of those that no kill stops
 
-	mu       sync.Mutex
-	ceilings map[[2]string]policy.Authority // by agent and subject
+	mu          sync.Mutex
+	authorities map[[3]string]policy.Authority // by agent, subject and grant
 }
 
 var _ run.Rules = (*rules)(nil)
 
 func newRules(o agents.Organisation, digest string, set *policy.Set) *rules {
 	r := &rules{organisation: o, digest: digest, set: set, directory: o.Directory(), tools: map[string]policy.ToolFacts{},
-		ceilings: map[[2]string]policy.Authority{}}
+		authorities: map[[3]string]policy.Authority{}}
 	for _, d := range o.Tools {
 		if _, stopped := o.StoppedTool(d.Name); !stopped {
 			r.tools[d.Name] = policy.ToolFacts{Name: d.Name, Revision: d.Digest(), Owner: d.Owner, Impact: d.Impact, Class: d.Class}
@@ -43,7 +43,6 @@ func (r *rules) PolicyRevision() string { return r.set.Revision() }
 
 // Judge is the verdict of policy and stage.
 func (r *rules) Judge(request policy.Request) policy.Verdict {
-	request.Chain = []policy.Principal{request.Subject, {ID: agents.AgentID(request.Agent.Name), Kind: policy.Agent, Organisation: r.organisation.Name}}
 	return policy.Decide(request, r.set, r.directory)
 }
 
@@ -53,23 +52,61 @@ func (r *rules) Tool(name string) (policy.ToolFacts, bool) {
 	return facts, known
 }
 
-// Ceiling is the agent's authority for the subject. The run's own deadline
-// bounds it in time. It is the same as long as the configuration is.
-func (r *rules) Ceiling(agent, subject string) policy.Authority {
+// Ceiling is what the last agent of the line may do for the subject: no more
+// than each one above it, except what a grant in force adds. The run's own
+// deadline bounds it in time.
+func (r *rules) Ceiling(acting run.Acting) policy.Authority {
+	var ceiling policy.Authority
+	for i, link := range acting.Links {
+		own := r.own(link, acting.Subject)
+		switch {
+		case i > 0:
+			ceiling = policy.Meet(r.widened(below(ceiling), link), own)
+		case acting.Under != nil:
+			ceiling = policy.Meet(r.widened(*acting.Under, link), own)
+		default:
+			ceiling = own
+		}
+	}
+	return ceiling
+}
+
+// below is what an authority leaves to those one level down.
+func below(a policy.Authority) policy.Authority {
+	a.Depth = max(a.Depth-1, 0)
+	return a
+}
+
+// widened adds what the link's grant gives, as long as it is in force.
+func (r *rules) widened(a policy.Authority, link run.Link) policy.Authority {
+	if link.Grant == "" {
+		return a
+	}
+	grant, inForce := r.organisation.GrantCeiling(link.Grant, 0)
+	if !inForce {
+		return policy.Authority{} // what it was started by is gone
+	}
+	return policy.Widen(a, grant)
+}
+
+// own is an agent's authority for a subject. It is the same as long as the
+// configuration is.
+func (r *rules) own(link run.Link, subject string) policy.Authority {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ceiling, known := r.ceilings[[2]string{agent, subject}]; known {
-		return ceiling
+	key := [3]string{link.Agent, subject, link.Grant}
+	if own, known := r.authorities[key]; known {
+		return own
 	}
 	person, found := r.organisation.Principal(subject)
-	revision, _, served := r.organisation.Serves(agent, person, 0)
+	revision, _, served := r.organisation.Serves(link.Agent, person, 0)
 	if !found || !served {
 		return policy.Authority{}
 	}
-	ceiling := r.organisation.Authority(revision, person, 0)
-	ceiling.DeadlineMs = math.MaxInt64
-	r.ceilings[[2]string{agent, subject}] = ceiling
-	return ceiling
+	own := r.organisation.Authority(revision, person, 0)
+	own.DeadlineMs = math.MaxInt64
+	r.authorities[key] = own
+	return own
 }
 
 // Voices says on whose behalf a person may decide for the approvers.

@@ -29,6 +29,9 @@ type Write struct {
 	Inbox    []InboxItem // set or closed by id
 	Entries  []Entry     // of the run's conversation; numbered by the journal
 	Links    []Link
+	Births   []*Write // first writes of runs that this one starts
+	Wakes    string   // run that waits for this one: it becomes due; empty for none
+	Heard    uint64   // news of the run's children that the write knows of; see run.Head
 }
 
 // Payload is a text beside the journal. The journal seals Salt and Bytes under

@@ -43,7 +43,7 @@ func (f *fixedRules) Tool(name string) (policy.ToolFacts, bool) {
 	return facts, known
 }
 
-func (*fixedRules) Ceiling(string, string) policy.Authority { return authority() }
+func (*fixedRules) Ceiling(run.Acting) policy.Authority { return authority() }
 
 func (*fixedRules) Voices(approvers []policy.Approver, who policy.Principal, chain []string, _ int64) ([]string, error) {
 	for _, a := range approvers {

@@ -46,7 +46,7 @@ func (rules) Tool(name string) (policy.ToolFacts, bool) {
 	return policy.ToolFacts{Name: name, Revision: "r1", Owner: "olga", Impact: policy.Reversible, Class: class}, true
 }
 
-func (rules) Ceiling(string, string) policy.Authority {
+func (rules) Ceiling(run.Acting) policy.Authority {
 	tools := map[string]policy.ToolGrant{}
 	for _, name := range []string{"read", "keyed", "opaque", "ask"} {
 		tools[name] = policy.ToolGrant{Revision: "r1", Impact: policy.Irreversible, Calls: 9}
@@ -122,7 +122,7 @@ func (h *house) send(id string, command run.Command, payloads ...engine.Payload)
 
 func (h *house) start(id string) {
 	h.nowMs++
-	authority := rules{}.Ceiling("", "")
+	authority := rules{}.Ceiling(run.Acting{})
 	authority.Turns = h.turns
 	goal, payload := engine.Seal(source, id, "ada", policy.Marking{Integrity: policy.Trusted}, []byte("goal"))
 	_, err := h.engine.Submit(h.t.Context(), engine.Submission{Organisation: "o", Run: id, Payloads: []engine.Payload{payload},

@@ -32,7 +32,7 @@ func (rules) Tool(string) (policy.ToolFacts, bool) {
 	return policy.ToolFacts{}, false
 }
 
-func (rules) Ceiling(string, string) policy.Authority {
+func (rules) Ceiling(run.Acting) policy.Authority {
 	return policy.Authority{MicroUSD: 1000, Tokens: 1000, DeadlineMs: 1 << 50, Turns: 9, Stage: policy.Automate}
 }
 
@@ -121,7 +121,7 @@ func (h *house) start(organisation string) string {
 	goal, payload := engine.Seal(source, id, "ada", policy.Marking{}, []byte("the goal of "+id))
 	h.send(organisation, id, run.Start{Started: run.Started{Organisation: organisation, RunKind: run.Root, Root: id,
 		Subject: policy.Principal{ID: "ada", Organisation: organisation}, Chain: []string{"ada", "agent:a"}, Agent: policy.AgentFacts{Name: "a", Owner: "olga"},
-		Contact: "olga", Goal: goal, Authority: rules{}.Ceiling("", ""), Accounts: []string{"department"},
+		Contact: "olga", Goal: goal, Authority: rules{}.Ceiling(run.Acting{}), Accounts: []string{"department"},
 		Limits: run.Limits{Turns: 9, CallsPerTurn: 8, CallsAtOnce: 8, TurnAttempts: 3, CallAttempts: 3, NoProgress: 9, RepairTurns: 2, CheckAttempts: 2,
 			Steers: 99, ApprovalMs: 60_000, QuestionMs: 60_000, TurnMs: 60_000, OnLimit: run.AskOnLimit}}}, payload)
 	h.steer(organisation, id, 2)

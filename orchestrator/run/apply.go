@@ -51,6 +51,8 @@ func (s *State) fold(event Event) error {
 		return s.foldQuestion(event)
 	case SteerAccepted, SteerSettled:
 		return s.foldSteer(event)
+	case ChildStarted, ChildStopped, ChildEnded:
+		return s.foldChild(event)
 	case CancelAccepted:
 		s.Cancel, s.Parked, s.Reached = &e, nil, nil
 	case LimitReached:

@@ -48,7 +48,7 @@ func (r *fixedRules) Tool(name string) (policy.ToolFacts, bool) {
 	}
 	return facts, name != "unknown"
 }
-func (r *fixedRules) Ceiling(string, string) policy.Authority {
+func (r *fixedRules) Ceiling(run.Acting) policy.Authority {
 	ceiling := authority(r.tool)
 	if r.revoked {
 		delete(ceiling.Tools, "held")

@@ -42,9 +42,9 @@ func widened[E Event](version int) form {
 }
 
 var forms = map[EventKind]form{
-	KindStarted: widened[Started](2), KindTurnStarted: widened[TurnStarted](2), // 2: memory
+	KindStarted: widened[Started](3), KindTurnStarted: widened[TurnStarted](2), // 2: memory; 3: trees
 	KindTurnAnswered: formOf[TurnAnswered](),
-	KindTurnFailed:   formOf[TurnFailed](), KindCallProposed: formOf[CallProposed](), KindCallJudged: formOf[CallJudged](),
+	KindTurnFailed:   formOf[TurnFailed](), KindCallProposed: widened[CallProposed](2), KindCallJudged: formOf[CallJudged](),
 	KindApprovalRequested: formOf[ApprovalRequested](), KindApprovalDecided: formOf[ApprovalDecided](),
 	KindApprovalVoided: formOf[ApprovalVoided](), KindQuestionAsked: formOf[QuestionAsked](),
 	KindQuestionAnswered: formOf[QuestionAnswered](), KindQuestionVoided: formOf[QuestionVoided](),
@@ -52,6 +52,7 @@ var forms = map[EventKind]form{
 	KindUncertainResolved: formOf[UncertainResolved](), KindLateOutcome: formOf[LateOutcome](),
 	KindSteerAccepted: formOf[SteerAccepted](), KindSteerSettled: formOf[SteerSettled](), KindCancelAccepted: formOf[CancelAccepted](),
 	KindLimitReached: formOf[LimitReached](), KindLimitRaised: formOf[LimitRaised](), KindVerified: formOf[Verified](),
+	KindChildStarted: formOf[ChildStarted](), KindChildStopped: formOf[ChildStopped](), KindChildEnded: formOf[ChildEnded](),
 	KindEnded: formOf[Ended](), KindParked: formOf[Parked](), KindResumed: formOf[Resumed](),
 }
 

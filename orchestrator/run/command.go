@@ -54,8 +54,9 @@ type Proposal struct {
 	Impact      policy.Impact
 	Class       policy.EffectClass
 	CostBound   int64
-	Control     bool // the tool has control arguments
-	Asks        bool // the call is a question to a person
+	Control     bool   // the tool has control arguments
+	Delegate    string // name of the agent that is to do it; empty for a tool
+	Asks        bool   // the call is a question to a person
 	To          []policy.Approver
 	Inputs      CallInputs
 	Approval    string // fresh id, in case an approval or a question is opened
@@ -84,7 +85,40 @@ type BeginCall struct {
 	Inputs     CallInputs
 	Key        string // idempotency key
 	NotAfterMs int64
+	Child      *Spawn // the child that is to do it, for a call that is delegated
 }
+
+// Spawn is a child that is ready to be started; the same write makes its run.
+type Spawn struct {
+	Child     string // run id; see ChildOfCall
+	RunKind   Kind
+	Purpose   Purpose
+	Agent     string // name
+	Revision  string // digest
+	Grant     string // id of the grant by which it may have more than its parent, empty for none
+	Snapshot  string // digest of its inputs
+	Authority policy.Authority
+	Carve     Amount // its budget, from the parent's
+}
+
+// DeclineCall ends a call that cannot be delegated.
+type DeclineCall struct {
+	Call   int
+	Code   string
+	Detail *Text // for the model
+}
+
+// ReportChildren brings the ends of children.
+type ReportChildren struct{ Ends []ChildEnd }
+
+// ChildEnd is the end of one child. Fault says why its result is not taken.
+type ChildEnd struct {
+	ChildEnded
+	Fault string
+}
+
+// ReportStopped says that a child was told to stop.
+type ReportStopped struct{ Child string }
 
 // ReportCall brings the outcome of one attempt.
 type ReportCall struct {
@@ -192,6 +226,9 @@ func (Cancel) command()           {}
 func (Resume) command()           {}
 func (ResolveUncertain) command() {}
 func (ReportChecks) command()     {}
+func (DeclineCall) command()      {}
+func (ReportChildren) command()   {}
+func (ReportStopped) command()    {}
 func (Park) command()             {}
 
 // Refusal says why a command is not accepted. It changes nothing.

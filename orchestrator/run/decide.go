@@ -16,9 +16,11 @@ type Rules interface {
 	// Tool returns what the registry says of a tool now; false where there is
 	// none, it is quarantined, or a kill switch stops it.
 	Tool(name string) (policy.ToolFacts, bool)
-	// Ceiling is what an agent may do for a subject at most, now. Killed or
-	// withdrawn agents and unknown subjects have the zero authority.
-	Ceiling(agent, subject string) policy.Authority
+	// Ceiling is what the last of those who act may do for the subject at most,
+	// now: no more than what each of them may, one after the other, except what a
+	// grant that is in force adds. Killed or withdrawn agents and unknown subjects
+	// have the zero authority.
+	Ceiling(acting Acting) policy.Authority
 	// Voices returns on whose behalf a person may decide at atMs (UTC ms) for
 	// the approvers in a run with this acting chain: the person's own id, or
 	// those whom they are the deputy of. The error says why on nobody's.
@@ -46,11 +48,11 @@ type Decision struct {
 // ConfigGate names the gate that holds an organisation's configuration digest.
 func ConfigGate(organisation string) string { return "config:" + organisation }
 
-// RootGate names the gate that a root run's tree depends on. It is absent
-// while the tree may act.
+// RootGate names the gate that everything below a run depends on, and of a root
+// the run itself. It is absent while they may act.
 func RootGate(root string) string { return "root:" + root }
 
-// GateClosed is what a root's gate holds after a cancel.
+// GateClosed is what a run's gate holds after a cancel.
 const GateClosed = "closed"
 
 // Decide turns a command into events or a refusal. It changes nothing: the
@@ -97,6 +99,8 @@ func (d *decider) decide(command Command) *Refusal {
 		return d.decideTurn(command)
 	case Judge, BeginCall, ReportProbe:
 		return d.decideCall(command)
+	case DeclineCall, ReportChildren, ReportStopped:
+		return d.decideChild(command)
 	case DecideApproval:
 		return d.decideApproval(c)
 	case AnswerQuestion:
@@ -128,8 +132,10 @@ func decideStart(s *State, c Start, env Env) (Decision, *Refusal) {
 	// Only the normal form means the same after it was written and read.
 	e := c.Started
 	e.Authority = e.Authority.Normal()
-	ceiling := env.Rules.Ceiling(e.Agent.Name, e.Subject.ID)
+	ceiling := env.Rules.Ceiling(e.acting())
 	switch {
+	case e.RunKind != Root && (e.Task == nil || len(e.Lineage) == 0 || e.Limits.OnLimit != FailOnLimit):
+		return Decision{}, refuse("INVALID", "A run under another one has a task and an end.")
 	case !e.Authority.Below(ceiling):
 		return Decision{}, refuse("AUTHORITY", "The run asks for more than this agent may do for this person; ask the agent's owner.")
 	case !(&State{}).mayRecall(e.Snapshot.Memory, e.Authority.Labels):
@@ -144,6 +150,9 @@ func decideStart(s *State, c Start, env Env) (Decision, *Refusal) {
 		return Decision{}, refuse("DEADLINE", "The deadline has passed; give a later one.")
 	}
 	d := Decision{Events: []Event{e}, Guards: []Guard{{Gate: ConfigGate(e.Organisation), Value: env.Rules.Revision()}}}
+	for _, above := range e.Lineage {
+		d.Guards = append(d.Guards, Guard{Gate: RootGate(above.Run)})
+	}
 	carve := Amount{MicroUSD: e.Authority.MicroUSD, Tokens: e.Authority.Tokens}
 	for _, node := range e.Accounts {
 		d.Budget = append(d.Budget, BudgetMove{Node: node, Reserve: carve})
@@ -157,6 +166,11 @@ func (d *decider) guardIntent() {
 	d.Guards = append(d.Guards,
 		Guard{Gate: ConfigGate(d.s.Started.Organisation), Value: d.env.Rules.Revision()},
 		Guard{Gate: RootGate(d.s.Started.Root), BeforeMs: d.s.Authority.DeadlineMs})
+	for _, above := range d.s.Started.Lineage {
+		if above.Run != d.s.Started.Root {
+			d.Guards = append(d.Guards, Guard{Gate: RootGate(above.Run)})
+		}
+	}
 }
 
 // end ends the run: it settles the budget of every account that carries it and
@@ -200,6 +214,8 @@ func (d *decider) final() (settled, unknown Amount) {
 			} else {
 				settled = settled.Plus(e.Cost)
 			}
+		case ChildEnded:
+			settled, unknown = settled.Plus(e.Settled), unknown.Plus(e.Unknown)
 		}
 	}
 	return settled, unknown

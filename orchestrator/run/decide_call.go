@@ -37,7 +37,7 @@ func (d *decider) beginCall(c BeginCall) *Refusal {
 	if call == nil || call.Phase != CallReady || d.s.Cancel != nil || d.s.Reached != nil || d.s.Parked != nil {
 		return refuse("NOT_DUE", "The call may not be attempted now.")
 	}
-	if d.s.InFlight >= d.s.Limits.CallsAtOnce {
+	if d.full(call, c.Child) {
 		return refuse("NOT_DUE", "As many calls as allowed are in flight.")
 	}
 	approval := d.s.Approval(call.Approval)
@@ -57,21 +57,43 @@ func (d *decider) beginCall(c BeginCall) *Refusal {
 		d.reach(LimitDeadline, "The deadline has passed.")
 		return nil
 	}
+	if c.Child != nil {
+		d.delegate(c, call, approval)
+	} else if !d.intend(c, call, approval) {
+		return nil
+	}
+	d.guardIntent()
+	if fresh {
+		d.Guards = append(d.Guards, Guard{Gate: ConfigGate(d.s.Started.Organisation), Value: d.env.Rules.Revision(), BeforeMs: approval.NotAfterMs})
+	}
+	return nil
+}
+
+// full reports whether there is no room for another attempt now.
+func (d *decider) full(call *Call, child *Spawn) bool {
+	if (child != nil) != (call.Delegate != "") {
+		return true // only what was proposed as delegated is, by the child that was made ready for it
+	}
+	if child != nil {
+		return d.s.Authority.RunsAtOnce > 0 && d.s.runsFree() < 1
+	}
+	return d.s.InFlight >= d.s.Limits.CallsAtOnce
+}
+
+// intend records the intent of an attempt by a tool, unless what is left does
+// not cover it.
+func (d *decider) intend(c BeginCall, call *Call, approval *Approval) bool {
 	reserve := Amount{MicroUSD: call.CostBound}
 	if !d.s.Budget.Covers(reserve) {
 		d.reach(LimitBudget, "The next call may cost more than is left.")
-		return nil
+		return false
 	}
 	e := CallIntended{Call: c.Call, Intent: call.Intent + 1, Epoch: c.Epoch, Key: c.Key, Reserve: reserve, NotAfterMs: c.NotAfterMs}
 	if approval != nil && approval.spendable(e.Intent) {
 		e.Approval = approval.Approval
 	}
 	d.emit(e)
-	d.guardIntent()
-	if fresh {
-		d.Guards = append(d.Guards, Guard{Gate: ConfigGate(d.s.Started.Organisation), Value: d.env.Rules.Revision(), BeforeMs: approval.NotAfterMs})
-	}
-	return nil
+	return true
 }
 
 // attemptsUsed reports whether a call was attempted as often as allowed.

@@ -35,9 +35,7 @@ func (d *decider) cancel(c Cancel) *Refusal {
 		return refuse("RUN_CANCELLED", "The run is being cancelled already.")
 	}
 	d.emit(CancelAccepted(c))
-	if d.s.Started.RunKind == Root {
-		d.Gates = append(d.Gates, GateChange{Gate: RootGate(d.s.ID), Value: GateClosed})
-	}
+	d.Gates = append(d.Gates, GateChange{Gate: RootGate(d.s.ID), Value: GateClosed})
 	d.closeCalls(VoidCancelled)
 	d.settle(&ending{status: StatusCancelled, reason: EndCancelled, by: &c.By})
 	return nil
@@ -56,7 +54,7 @@ func (d *decider) closeCalls(cause Void) {
 func (d *decider) closeCall(call *Call, cause Void) {
 	ordinal := call.CallProposed.Call
 	switch call.Phase {
-	case CallInFlight:
+	case CallInFlight, CallDelegated:
 		return
 	case CallUncertainOpen:
 		if call.AskPerson {

@@ -169,8 +169,7 @@ func (d *decider) stale(approval *Approval) (Void, bool) {
 	case approval.Policy != d.env.Rules.PolicyRevision():
 		return VoidPolicyChanged, true
 	}
-	ceiling := d.env.Rules.Ceiling(d.s.Started.Agent.Name, d.s.Started.Subject.ID)
-	if policy.Meet(d.s.Authority, ceiling).AllowsTool(call.Tool, call.Revision, tool.Impact) != nil {
+	if d.authority().AllowsTool(call.Tool, call.Revision, tool.Impact) != nil {
 		return VoidPolicyChanged, true
 	}
 	return "", false

@@ -24,6 +24,10 @@ func (d *decider) recover(c Recover) *Refusal {
 
 // fire lets what expired expire.
 func (d *decider) fire() *Refusal {
+	if d.s.overdue(d.env.NowMs) {
+		d.reach(LimitDeadline, "The deadline has passed.")
+		return nil
+	}
 	d.s.openCalls(func(call *Call) {
 		approval := d.s.Approval(call.Approval)
 		switch {

@@ -35,15 +35,16 @@ func (d *decider) beginTurn(c BeginTurn) *Refusal {
 	if c.Reserve.invalid() {
 		return refuse("INVALID_AMOUNT", "A reservation is not negative and at most 2^53-1.")
 	}
-	ceiling := d.env.Rules.Ceiling(d.s.Started.Agent.Name, d.s.Started.Subject.ID)
+	ceiling := d.env.Rules.Ceiling(d.s.Acting())
 	if c.Memory != nil && ceiling.Turns > 0 && !d.s.mayRecall(c.Memory.Items, policy.Meet(d.s.Authority, ceiling).Labels) {
 		return refuse("STALE", "The prompt contains what was recalled before, or is no longer for the run.")
 	}
 	allowed := d.s.turnsAllowed()
 	switch {
+	case ceiling.Turns == 0 && d.s.Started.RunKind != Root:
+		d.reach(LimitAuthority, "The agent, one above it or its subject may not act any more.")
 	case ceiling.Turns == 0:
 		d.emit(Parked{Code: "AGENT_WITHDRAWN", Detail: "The agent or its subject may not act any more."})
-		return nil
 	case take.Turn > allowed:
 		d.reach(LimitTurns, "All "+strconv.Itoa(allowed)+" turns are used.")
 	case d.attemptsUsed(take):
@@ -188,7 +189,7 @@ func (d *decider) proposeAll(c ReportTurn) (allRefused bool) {
 	for i, p := range c.Calls {
 		call := len(d.s.Calls) + 1 + i
 		d.emit(CallProposed{Call: call, Turn: c.Turn, Tool: p.Tool, Revision: p.Revision, Impact: p.Impact, Class: p.Class,
-			Arguments: p.Text, Fingerprint: p.Fingerprint, CostBound: p.CostBound, Asks: p.Asks, Plain: !p.Control})
+			Arguments: p.Text, Fingerprint: p.Fingerprint, CostBound: p.CostBound, Asks: p.Asks, Plain: !p.Control, Delegate: p.Delegate})
 		switch {
 		case p.Refusal != "":
 			broken++
@@ -246,9 +247,21 @@ func (d *decider) reportChecks(c ReportChecks) *Refusal {
 		}
 	default:
 		d.emit(e)
-		d.end(StatusCompleted, EndVerified, "", turn.Answer.Text, nil)
+		d.end(d.s.completed(), EndVerified, "", turn.Answer.Text, nil)
 	}
 	return nil
+}
+
+// completed is how a run ends whose answer is verified: only in part where a
+// branch of it failed.
+func (s *State) completed() Status {
+	for i := range s.Calls {
+		call := &s.Calls[i]
+		if s.Started.Branches && call.Delegate != "" && (call.Outcome != OutcomeOK || call.Code != "") {
+			return StatusPartial
+		}
+	}
+	return StatusCompleted
 }
 
 // findings makes the report complete: a check that is missing or says nothing
@@ -325,13 +338,13 @@ func (d *decider) verdict(j judged) policy.Verdict {
 	if !known || tool.Revision != j.revision {
 		return d.forbid("gantry:tool-changed", "The tool is not the one that was proposed.")
 	}
-	ceiling := d.env.Rules.Ceiling(d.s.Started.Agent.Name, d.s.Started.Subject.ID)
+	ceiling := d.env.Rules.Ceiling(d.s.Acting())
 	authority := policy.Meet(d.s.Authority, ceiling)
 	if code := d.outside(authority, tool, j); code != "" {
 		return d.forbid("gantry:authority", code)
 	}
 	return d.env.Rules.Judge(policy.Request{
-		Subject: d.s.Started.Subject, Agent: d.s.Started.Agent, Tool: tool,
+		Subject: d.s.Started.Subject, Agent: d.s.Started.Agent, Chain: d.s.Started.principals(), Tool: tool,
 		Facts: j.inputs.Facts, Resource: j.inputs.Resource, Marking: d.s.Marking, CostBound: j.costBound,
 		Stage: authority.Stage, AtMs: d.env.NowMs,
 		Untrusted: j.control && d.s.Marking.Integrity == policy.Untrusted,

@@ -25,6 +25,18 @@ type ProbeCall struct{ Call, Intent int }
 // Verify asks for the completion checks of an answer.
 type Verify struct{ Turn, Attempt int }
 
+// CollectChildren asks which of the children have ended.
+type CollectChildren struct{}
+
+// StopChild asks to tell a child to stop.
+type StopChild struct{ Child string }
+
+// Key is "children".
+func (CollectChildren) Key() string { return "children" }
+
+// Key is "stop/CHILD".
+func (e StopChild) Key() string { return "stop/" + e.Child }
+
 // Key is "turn/TURN/ATTEMPT".
 func (e TakeTurn) Key() string { return effectKey("turn", e.Turn, e.Attempt) }
 

@@ -73,6 +73,22 @@ type Started struct {
 	Withheld []Withheld `json:"withheld,omitempty"`
 	// Said is set where the goal was said in the conversation before the run began.
 	Said *Said `json:"said,omitempty"`
+
+	Lineage  []Link `json:"lineage,omitempty"`  // the runs above this one, root first
+	Grant    string `json:"grant,omitempty"`    // id of the grant by which the agent is lent to the subject, or may do more than its parent
+	Task     *Task  `json:"task,omitempty"`     // what it was sent to do; nil for a root
+	Borrower string `json:"borrower,omitempty"` // department that pays; empty: the agent's own
+	// Branches says that the calls which the run delegates are branches of one
+	// piece of work: it is only PARTIAL unless all of them succeed.
+	Branches bool `json:"branches,omitempty"`
+}
+
+// Payer is the department that the run is billed to.
+func (e Started) Payer() string {
+	if e.Borrower != "" {
+		return e.Borrower
+	}
+	return e.Agent.Department
 }
 
 // Said is where a goal stands that a run was given with the turn.
@@ -87,6 +103,19 @@ func (e Started) Acting() string {
 		return ""
 	}
 	return e.Chain[len(e.Chain)-1]
+}
+
+// principals is the acting chain as policy sees it.
+func (e Started) principals() []policy.Principal {
+	chain := make([]policy.Principal, 0, len(e.Chain))
+	for i, id := range e.Chain {
+		if i == 0 {
+			chain = append(chain, e.Subject)
+			continue
+		}
+		chain = append(chain, policy.Principal{ID: id, Kind: policy.Agent, Organisation: e.Organisation})
+	}
+	return chain
 }
 
 // Message is what somebody said in a conversation.
@@ -168,7 +197,8 @@ type CallProposed struct {
 	Fingerprint string             `json:"fingerprint"` // keyed digest of tool and arguments
 	CostBound   int64              `json:"costBound"`   // micro-dollars
 	Asks        bool               `json:"asks,omitempty"`
-	Plain       bool               `json:"plain,omitempty"` // no argument chooses whom or what the effect reaches
+	Plain       bool               `json:"plain,omitempty"`    // no argument chooses whom or what the effect reaches
+	Delegate    string             `json:"delegate,omitempty"` // name of the agent that is to do it
 }
 
 // CallJudged is policy's verdict on a call.

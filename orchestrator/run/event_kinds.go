@@ -7,11 +7,15 @@ func (Started) Kind() EventKind { return KindStarted }
 
 // Texts returns the texts that the event bears.
 func (e Started) Texts() []Text {
-	texts := make([]Text, 0, 1+len(e.History))
+	texts := make([]Text, 0, 2+len(e.History))
 	for _, message := range e.History {
 		texts = append(texts, message.Text)
 	}
-	return append(texts, e.Goal)
+	texts = append(texts, e.Goal)
+	if e.Task != nil {
+		texts = append(texts, optional(e.Task.Result)...)
+	}
+	return texts
 }
 
 // Kind returns KindTurnStarted.

@@ -63,6 +63,21 @@ type Head struct {
 	Organisation, Root, Parent, Conversation, Subject, Agent, Department string
 	Labels                                                               policy.Labels
 	StartedMs, EndedMs                                                   int64
+	// News counts the ends of children that the run waits for, Heard those of
+	// them that a write of the run knew of. While they differ the run is due.
+	News, Heard uint64
+}
+
+// Due is when a head that is about to be written becomes due: at once where
+// there is news that no write of the run knew of.
+func (h Head) Due(nowMs int64) int64 {
+	switch {
+	case h.Status.Ended() || h.Status == StatusParked:
+		return 0
+	case h.News > h.Heard:
+		return nowMs
+	}
+	return h.DueMs
 }
 
 // What a write can meet. The journal wraps these.

@@ -38,8 +38,8 @@ type generous struct {
 	endless bool
 }
 
-func (r *generous) Ceiling(agent, subject string) policy.Authority {
-	ceiling := r.fixedRules.Ceiling(agent, subject)
+func (r *generous) Ceiling(acting run.Acting) policy.Authority {
+	ceiling := r.fixedRules.Ceiling(acting)
 	if r.endless {
 		ceiling.MicroUSD = 1 << 60
 	}

@@ -56,6 +56,8 @@ type Amount struct {
 	Tokens   int64 `json:"tokens"`
 }
 
+func amountOf(a policy.Authority) Amount { return Amount{MicroUSD: a.MicroUSD, Tokens: a.Tokens} }
+
 // Plus returns the sum.
 func (a Amount) Plus(b Amount) Amount { return Amount{a.MicroUSD + b.MicroUSD, a.Tokens + b.Tokens} }
 
@@ -166,6 +168,7 @@ const (
 	LimitBudget     Limit = "BUDGET"
 	LimitDeadline   Limit = "DEADLINE"
 	LimitNoProgress Limit = "NO_PROGRESS"
-	LimitModel      Limit = "MODEL" // the model cannot be reached or refuses our requests
-	LimitCheck      Limit = "CHECK" // the completion could not be checked
+	LimitModel      Limit = "MODEL"     // the model cannot be reached or refuses our requests
+	LimitCheck      Limit = "CHECK"     // the completion could not be checked
+	LimitAuthority  Limit = "AUTHORITY" // the agent of a child may not act any more
 )

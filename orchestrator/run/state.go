@@ -22,6 +22,7 @@ type State struct {
 	Approvals []Approval
 	Questions []Question
 	Steers    []SteerState
+	Children  []Child
 
 	Budget    Budget
 	Authority policy.Authority // as admitted, with amendments
@@ -40,6 +41,7 @@ type State struct {
 	repeats    map[string]int // equal calls with equal results
 	openSteers int
 	firstOpen  int    // index in Calls of the first call that may not have ended
+	firstLive  int    // index in Children of the first one that may not have ended
 	texts      []Text // of every event, in the journal's order
 }
 
@@ -49,6 +51,7 @@ func (s *State) Clone() *State {
 	clone := *s
 	clone.Turns, clone.Calls = slices.Clone(s.Turns), slices.Clone(s.Calls)
 	clone.Approvals, clone.Questions, clone.Steers = slices.Clone(s.Approvals), slices.Clone(s.Questions), slices.Clone(s.Steers)
+	clone.Children = slices.Clone(s.Children)
 	clone.Begun, clone.repeats = maps.Clone(s.Begun), maps.Clone(s.repeats)
 	clone.texts = slices.Clip(s.texts)
 	// What grows in them must not grow into what the other has there.
@@ -120,6 +123,7 @@ const (
 	CallAsking        CallPhase = "ASKING"    // waits for an answer
 	CallReady         CallPhase = "READY"     // may be attempted
 	CallInFlight      CallPhase = "IN_FLIGHT" // intent recorded
+	CallDelegated     CallPhase = "DELEGATED" // a child does it
 	CallUncertainOpen CallPhase = "UNCERTAIN"
 	CallDone          CallPhase = "ENDED"
 )
@@ -141,7 +145,8 @@ type Call struct {
 	Result      *Text
 	Late        []LateOutcome
 	Resolutions []UncertainResolved
-	Repeats     int // attempts that a person asked for beyond the limit
+	Repeats     int    // attempts that a person asked for beyond the limit
+	Child       string // run id of what does it; empty for a tool
 }
 
 // ApprovalStatus is where an approval stands.

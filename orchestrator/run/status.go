@@ -30,7 +30,7 @@ func (s *State) workable() bool {
 		case CallProposedPhase, CallInFlight:
 			busy = true
 		case CallReady:
-			busy = busy || s.Reached == nil
+			busy = busy || s.Reached == nil && (c.Delegate == "" || s.runsFree() > 0 || s.Authority.RunsAtOnce < 1)
 		case CallUncertainOpen:
 			busy = busy || !c.AskPerson
 		}
@@ -82,8 +82,18 @@ func Pending(s *State, nowMs int64) []Effect {
 	if s.Version == 0 || s.Ended != nil || s.Parked != nil {
 		return nil
 	}
+	effects := s.pendingWork(nowMs)
+	if s.hasLiveChildren() {
+		effects = append([]Effect{CollectChildren{}}, effects...)
+	}
+	return effects
+}
+
+// pendingWork is what makes a run due by itself. That children may have ended
+// does not: their ends wake it.
+func (s *State) pendingWork(nowMs int64) []Effect {
 	if s.Closing() {
-		return s.pendingProbes(nil)
+		return s.pendingStops(s.pendingProbes(nil))
 	}
 	effects := s.pendingProbes(s.pendingCalls())
 	if s.Reached != nil || s.hasOpenCalls() {
@@ -94,11 +104,17 @@ func Pending(s *State, nowMs int64) []Effect {
 
 func (s *State) pendingCalls() []Effect {
 	var effects []Effect
-	free := s.Limits.CallsAtOnce - s.InFlight
+	free, runs := s.Limits.CallsAtOnce-s.InFlight, s.runsFree()
 	s.openCalls(func(c *Call) {
 		switch {
 		case c.Phase == CallProposedPhase:
 			effects = append(effects, RejudgeCall{Call: c.CallProposed.Call})
+		case c.Phase == CallReady && c.Delegate != "":
+			// Where none may ever be live, the attempt finds that out.
+			if s.Reached == nil && (runs > 0 || s.Authority.RunsAtOnce < 1) {
+				runs--
+				effects = append(effects, DispatchCall{Call: c.CallProposed.Call, Intent: c.Intent + 1})
+			}
 		case c.Phase == CallReady && free > 0 && s.Reached == nil:
 			free--
 			effects = append(effects, DispatchCall{Call: c.CallProposed.Call, Intent: c.Intent + 1})
@@ -143,7 +159,7 @@ func DueMs(s *State, nowMs int64) int64 {
 	if s.Version == 0 || s.Ended != nil || s.Parked != nil {
 		return 0
 	}
-	if len(Pending(s, nowMs)) > 0 || s.somethingInFlight() || s.Closing() {
+	if len(s.pendingWork(nowMs)) > 0 || s.somethingInFlight() || s.Closing() && !s.hasLiveChildren() || s.overdue(nowMs) {
 		return nowMs
 	}
 	return s.nextTimer(nowMs)
@@ -160,6 +176,9 @@ func (s *State) nextTimer(nowMs int64) int64 {
 		if at > 0 && (due == 0 || at < due) {
 			due = at
 		}
+	}
+	if s.Started.RunKind != Root && s.Reached == nil && !s.Closing() {
+		earliest(s.Authority.DeadlineMs)
 	}
 	s.openCalls(func(c *Call) {
 		if c.Phase == CallHeld {

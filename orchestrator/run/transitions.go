@@ -29,19 +29,19 @@ var transitions = []struct {
 	{[]Status{StatusRunning}, []EventKind{KindTurnAnswered, KindCallIntended}, []Status{StatusRunning}},
 	{[]Status{StatusRunning, StatusWaiting}, []EventKind{KindTurnStarted, KindCallProposed, KindApprovalVoided}, []Status{StatusRunning}},
 	{[]Status{StatusRunning}, []EventKind{
-		KindTurnFailed, KindCallJudged, KindCallUncertain, KindApprovalRequested, KindQuestionAsked, KindLimitReached,
+		KindTurnFailed, KindCallJudged, KindCallUncertain, KindApprovalRequested, KindQuestionAsked, KindLimitReached, KindChildStarted,
 	}, []Status{StatusRunning, StatusWaiting}},
 	{[]Status{StatusWaiting}, []EventKind{KindLimitReached}, []Status{StatusWaiting}},
 	{[]Status{StatusRunning}, []EventKind{KindApprovalDecided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning}},
 	{[]Status{StatusWaiting}, []EventKind{KindApprovalDecided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning, StatusWaiting}},
-	{[]Status{StatusRunning, StatusWaiting}, []EventKind{KindCallEnded, KindUncertainResolved, KindVerified}, []Status{StatusRunning, StatusWaiting}},
+	{[]Status{StatusRunning, StatusWaiting}, []EventKind{KindCallEnded, KindUncertainResolved, KindVerified, KindChildEnded}, []Status{StatusRunning, StatusWaiting}},
 	{[]Status{StatusRunning}, []EventKind{KindEnded}, []Status{StatusCompleted, StatusFailed}},
 	{[]Status{StatusWaiting}, []EventKind{KindEnded}, []Status{StatusPartial, StatusFailed}},
 
 	{[]Status{StatusQueued, StatusRunning, StatusWaiting, StatusParked}, []EventKind{KindCancelAccepted}, []Status{StatusCancelling}},
 	{[]Status{StatusCancelling}, []EventKind{
 		KindTurnAnswered, KindTurnFailed, KindCallEnded, KindCallUncertain, KindUncertainResolved, KindLateOutcome,
-		KindApprovalVoided, KindQuestionVoided, KindSteerSettled,
+		KindApprovalVoided, KindQuestionVoided, KindSteerSettled, KindChildStopped, KindChildEnded,
 	}, []Status{StatusCancelling}},
 	{[]Status{StatusCancelling}, []EventKind{KindEnded}, []Status{StatusCancelled}},
 
@@ -49,7 +49,7 @@ var transitions = []struct {
 	{[]Status{StatusParked}, []EventKind{
 		KindTurnAnswered, KindTurnFailed, KindCallProposed, KindCallJudged, KindCallEnded, KindCallUncertain, KindUncertainResolved,
 		KindLateOutcome, KindApprovalRequested, KindApprovalDecided, KindApprovalVoided, KindQuestionAsked, KindQuestionAnswered,
-		KindQuestionVoided, KindSteerAccepted, KindSteerSettled,
+		KindQuestionVoided, KindSteerAccepted, KindSteerSettled, KindChildStopped, KindChildEnded,
 	}, []Status{StatusParked}},
 	{[]Status{StatusParked}, []EventKind{KindResumed}, []Status{StatusQueued, StatusRunning, StatusWaiting, StatusCancelling}},
 
@@ -60,7 +60,7 @@ var transitions = []struct {
 }
 
 // unmoved are the kinds that only say something: what is open stays open.
-var unmoved = []EventKind{KindQuestionAnswered, KindQuestionVoided, KindLateOutcome, KindSteerSettled}
+var unmoved = []EventKind{KindQuestionAnswered, KindQuestionVoided, KindLateOutcome, KindSteerSettled, KindChildStopped}
 
 // late is all that may follow the end.
 var late = []EventKind{KindLateOutcome, KindUncertainResolved}

@@ -61,7 +61,7 @@ func (r rules) Tool(name string) (policy.ToolFacts, bool) {
 }
 
 // Ceiling is what every run starts with, and more.
-func (r rules) Ceiling(string, string) policy.Authority { return authority(1 << 40) }
+func (r rules) Ceiling(run.Acting) policy.Authority { return authority(1 << 40) }
 
 // Voices names people by id, each for itself, and never who asked.
 func (r rules) Voices(approvers []policy.Approver, who policy.Principal, chain []string, _ int64) ([]string, error) {

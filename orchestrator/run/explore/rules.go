@@ -55,7 +55,7 @@ func (r rules) Tool(name string) (policy.ToolFacts, bool) {
 }
 
 // Ceiling is the authority that every run of the walk starts with.
-func (r rules) Ceiling(string, string) policy.Authority { return r.scope.authority() }
+func (r rules) Ceiling(run.Acting) policy.Authority { return r.scope.authority() }
 
 // Voices names people by id alone, each for itself.
 func (r rules) Voices(approvers []policy.Approver, person policy.Principal, _ []string, _ int64) ([]string, error) {

@@ -1,0 +1,161 @@
+package run
+
+import "gantry.dev/orchestrator/policy"
+
+// The codes with which a call that was to be delegated is refused, or its child
+// has failed it.
+const (
+	RefusedDepth    = "DEPTH"            // as many levels as allowed are below the root
+	RefusedFanOut   = "FAN_OUT"          // the run had as many children as it may have
+	RefusedBudget   = "BUDGET"           // what is left does not cover the child
+	RefusedDeadline = "DEADLINE"         // the child's time would be over at once
+	RefusedWider    = "AUTHORITY"        // the child would be allowed more than its parent and no grant says so
+	ResultTooLarge  = "RESULT_TOO_LARGE" // the child's result has more bytes than it may have
+	ResultInvalid   = "RESULT_INVALID"   // the child's result does not meet its schema
+)
+
+func (d *decider) decideChild(command Command) *Refusal {
+	switch c := command.(type) {
+	case DeclineCall:
+		return d.decline(c)
+	case ReportChildren:
+		return d.reportChildren(c)
+	case ReportStopped:
+		return d.stopped(c)
+	}
+	return nil
+}
+
+// delegate begins a call that a child does: the intent, the carve and the
+// child's run are one write. Everything that bounds the child is looked at here.
+func (d *decider) delegate(c BeginCall, call *Call, approval *Approval) {
+	child := *c.Child
+	authority := d.authority()
+	var code string
+	switch carve := child.Carve; {
+	case authority.Depth < 1:
+		code = RefusedDepth
+	case len(d.s.Children) >= authority.FanOut:
+		code = RefusedFanOut
+	case !child.Authority.Below(d.bound(child, authority)):
+		code = RefusedWider
+	case carve.invalid() || carve != amountOf(child.Authority) || carve.Tokens < 1 || !d.s.Budget.Covers(carve):
+		code = RefusedBudget
+	case child.Authority.DeadlineMs <= d.env.NowMs:
+		code = RefusedDeadline
+	}
+	if code != "" {
+		d.stop(c.Call, OutcomeRefused, code, nil)
+		return
+	}
+	e := CallIntended{Call: c.Call, Intent: call.Intent + 1, Epoch: c.Epoch, Key: c.Key, NotAfterMs: c.NotAfterMs}
+	if approval != nil && approval.spendable(e.Intent) {
+		e.Approval = approval.Approval
+	}
+	d.emit(e, child.started(c.Call, ""))
+}
+
+// bound is the most that a child may have: what its parent has now, with what a
+// grant adds for the child's agent, one level down.
+func (d *decider) bound(child Spawn, authority policy.Authority) policy.Authority {
+	authority.Depth--
+	authority.RunsAtOnce -= d.s.LiveRuns() + 1
+	return d.env.Rules.Ceiling(Acting{Subject: d.s.Started.Subject.ID, Under: &authority,
+		Links: []Link{{Agent: child.Agent, Grant: child.Grant}}})
+}
+
+// authority is what the run may do now: as admitted and amended, under what
+// everybody above it and it may do at this moment.
+func (d *decider) authority() policy.Authority {
+	return policy.Meet(d.s.Authority, d.env.Rules.Ceiling(d.s.Acting()))
+}
+
+func (s Spawn) started(call int, review string) ChildStarted {
+	return ChildStarted{Child: s.Child, RunKind: s.RunKind, Purpose: s.Purpose, Call: call, Review: review, Agent: s.Agent, Revision: s.Revision,
+		Grant: s.Grant, Snapshot: s.Snapshot, Carve: s.Carve, Runs: 1 + s.Authority.RunsAtOnce, DeadlineMs: s.Authority.DeadlineMs}
+}
+
+// runsFree is how many more runs may be live below this one.
+func (s *State) runsFree() int { return s.Authority.RunsAtOnce - s.LiveRuns() }
+
+// decline ends a call that cannot be delegated.
+func (d *decider) decline(c DeclineCall) *Refusal {
+	call := d.s.Call(c.Call)
+	if call == nil || call.Phase != CallReady || call.Delegate == "" {
+		return refuse("STALE", "The call does not wait to be delegated.")
+	}
+	d.stop(c.Call, OutcomeRefused, c.Code, c.Detail)
+	return nil
+}
+
+// reportChildren folds children that ended, each once, and gives the calls that
+// they did their one result.
+func (d *decider) reportChildren(c ReportChildren) *Refusal {
+	folded := map[string]bool{}
+	for _, end := range c.Ends {
+		child := d.s.Child(end.Child)
+		if child == nil || !child.Live() || folded[end.Child] || end.Settled.invalid() || end.Unknown.invalid() {
+			continue
+		}
+		folded[end.Child] = true
+		if end.Fault != "" {
+			end.Result = nil
+		}
+		d.emit(end.ChildEnded)
+		if child.Call > 0 {
+			d.endDelegated(child.Call, end)
+		}
+	}
+	if len(folded) == 0 {
+		return refuse("STALE", "No live child has ended.")
+	}
+	d.settle(d.ending())
+	return nil
+}
+
+func (d *decider) endDelegated(call int, end ChildEnd) {
+	outcome, code := end.outcome()
+	d.emit(CallEnded{Call: call, Outcome: outcome, Code: code, Result: end.Result})
+}
+
+// outcome classifies what a child gave.
+func (e ChildEnd) outcome() (outcome Outcome, code string) {
+	switch {
+	case e.Fault != "":
+		return OutcomeFailed, e.Fault
+	case e.Status == StatusCompleted:
+		return OutcomeOK, ""
+	case e.Status == StatusPartial:
+		return OutcomeOK, string(StatusPartial)
+	case e.Status == StatusCancelled:
+		return OutcomeFailed, string(StatusCancelled)
+	case e.Code != "":
+		return OutcomeFailed, e.Code
+	}
+	return OutcomeFailed, string(e.Reason)
+}
+
+// stopped notes that a live child was told to stop.
+func (d *decider) stopped(c ReportStopped) *Refusal {
+	child := d.s.Child(c.Child)
+	if child == nil || !child.Live() || child.Stopped {
+		return refuse("STALE", "The child does not wait to be stopped.")
+	}
+	d.emit(ChildStopped{Child: c.Child})
+	return nil
+}
+
+// pendingStops asks to tell the live children of a run that closes.
+func (s *State) pendingStops(effects []Effect) []Effect {
+	s.liveChildren(func(c *Child) {
+		if !c.Stopped {
+			effects = append(effects, StopChild{Child: c.ChildStarted.Child})
+		}
+	})
+	return effects
+}
+
+// overdue reports whether a run that somebody waits for has used up its time.
+func (s *State) overdue(nowMs int64) bool {
+	return s.Started.RunKind != Root && s.Authority.DeadlineMs <= nowMs && s.Reached == nil && !s.Closing() && s.Parked == nil
+}
