@@ -25,6 +25,7 @@ type actor struct {
 	renewAtMs    int64             // local clock of the next one
 	stoppedMs    int64             // local clock when the worker was seen to stop, 0 before
 	wrote        bool              // the run moved on under this lease
+	news, heard  uint64            // of children; see run.Head
 }
 
 // guardPauseMs is how long an actor waits after the conditions of its write did
@@ -168,6 +169,7 @@ func (a *actor) reload(ctx context.Context) error {
 	if err := fold(a.state, head, records); err != nil {
 		return a.park(ctx, err)
 	}
+	a.news, a.heard = head.News, head.Heard
 	a.organisation = a.state.Started.Organisation
 	a.rules, err = a.config.Rules(ctx, a.organisation)
 	return err

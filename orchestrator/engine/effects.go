@@ -30,7 +30,7 @@ func (a *actor) decideEffects(ctx context.Context, d *draft) ([]beginning, error
 		progressed := false
 		for _, effect := range run.Pending(a.state, d.nowMs) {
 			key := effect.Key()
-			if _, flies := a.flying[key]; flies || tried[key] {
+			if _, flies := a.flying[key]; flies || tried[key] || a.nothingNew(effect) {
 				continue
 			}
 			tried[key] = true
@@ -70,11 +70,8 @@ func (a *actor) decideEffect(ctx context.Context, d *draft, effect run.Effect) (
 	}
 	moved := false
 	if prepared.Command != nil {
-		for _, payload := range prepared.Payloads {
-			a.texts[payload.Text.ID] = payload
-		}
-		events, err := d.add(prepared.Command, a.rules, prepared.Payloads)
-		if err != nil && !refused(err) {
+		events, err := a.decide(d, prepared)
+		if err != nil {
 			return nil, false, err
 		}
 		moved = len(events) > 0
@@ -86,6 +83,54 @@ func (a *actor) decideEffect(ctx context.Context, d *draft, effect run.Effect) (
 		return nil, moved, nil
 	}
 	return &beginning{effect: effect, prepared: prepared}, moved, nil
+}
+
+// decide adds what an effect begins with. A child that is to begin with it is
+// decided first: where it may not, the call that it would do is declined.
+func (a *actor) decide(d *draft, prepared Prepared) ([]run.Event, error) {
+	for _, payload := range prepared.Payloads {
+		a.texts[payload.Text.ID] = payload
+	}
+	command, birth, err := a.bear(d, prepared)
+	if err != nil {
+		return nil, err
+	}
+	events, err := d.add(command, a.rules, prepared.Payloads)
+	if err != nil {
+		if refused(err) {
+			err = nil
+		}
+		return nil, err
+	}
+	if prepared.Heard > 0 {
+		d.write.Heard, a.heard = prepared.Heard, prepared.Heard
+	}
+	for _, event := range events {
+		if _, starts := event.(run.ChildStarted); starts && birth != nil {
+			first := birth.finish()
+			d.write.Births = append(d.write.Births, &first)
+		}
+	}
+	return events, nil
+}
+
+func (a *actor) bear(d *draft, prepared Prepared) (run.Command, *draft, error) {
+	if prepared.Birth == nil {
+		return prepared.Command, nil, nil
+	}
+	birth := newDraft(&run.State{ID: prepared.Birth.Run}, d.nowMs, 0)
+	_, err := birth.add(run.Start{Started: prepared.Birth.Started}, a.rules, prepared.Birth.Payloads)
+	var refusal *run.Refusal
+	if begin, isCall := prepared.Command.(run.BeginCall); isCall && errors.As(err, &refusal) {
+		return run.DeclineCall{Call: begin.Call, Code: refusal.Code}, nil, nil
+	}
+	return prepared.Command, birth, err
+}
+
+// nothingNew reports whether an effect only asks for news of which there is none.
+func (a *actor) nothingNew(effect run.Effect) bool {
+	_, collects := effect.(run.CollectChildren)
+	return collects && a.news == a.heard
 }
 
 func intends(events []run.Event) bool {
@@ -147,10 +192,10 @@ func (a *actor) land(key string) {
 }
 
 // interrupt stops the model requests whose answers nothing waits for any more:
-// a steer interrupted the turn, or the run is being cancelled.
+// a steer interrupted the turn, or the run closes.
 func (a *actor) interrupt() {
 	var awaited string
-	if turn := a.state.LastTurn(); turn != nil && turn.Phase == run.TurnInFlight && a.state.Cancel == nil {
+	if turn := a.state.LastTurn(); turn != nil && turn.Phase == run.TurnInFlight && !a.state.Closing() {
 		awaited = run.TakeTurn{Turn: turn.Number, Attempt: turn.Attempt}.Key()
 	}
 	a.giveUpTurns(awaited)

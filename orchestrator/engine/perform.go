@@ -29,8 +29,17 @@ type Prepared struct {
 	// the whole effect where Perform is nil. Nil for effects without intent.
 	Command  run.Command
 	Payloads []Payload
+	Birth    *Birth // the child that Command starts, nil for none
+	Heard    uint64 // news of children that Command knows of; see run.Head
 	// Perform does the work and always reports. It must not touch the state.
 	Perform func(ctx context.Context) Performed
+}
+
+// Birth is a run that begins in the write of another one.
+type Birth struct {
+	Run      string // id
+	Started  run.Started
+	Payloads []Payload
 }
 
 // Performed is what an effect gave.

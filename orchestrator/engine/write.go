@@ -75,7 +75,10 @@ func (d *draft) finish() Write {
 	d.write.Head = run.Head{
 		Run: s.ID, Version: s.Version, Digest: s.Head, Epoch: d.write.Epoch, Status: s.Status, DueMs: run.DueMs(s, d.nowMs),
 		Organisation: s.Started.Organisation, Root: s.Started.Root, Parent: s.Started.Parent, Conversation: s.Started.Conversation,
-		Subject: s.Started.Subject.ID, Agent: s.Started.Agent.Name, Department: s.Started.Agent.Department, Labels: s.Marking.Labels,
+		Subject: s.Started.Subject.ID, Agent: s.Started.Agent.Name, Department: s.Started.Payer(), Labels: s.Marking.Labels,
+	}
+	if s.Ended != nil && s.Started.Task.Awaited() {
+		d.write.Wakes = s.Started.Parent
 	}
 	return d.write
 }
@@ -189,8 +192,8 @@ func (d *draft) close(id string, kind InboxKind) {
 }
 
 func (d *draft) entry(kind, author string, text *run.Text) {
-	if d.state.Started.Conversation == "" {
-		return
+	if d.state.Started.Conversation == "" || d.state.Started.RunKind != run.Root {
+		return // what goes on below a run is no part of the conversation
 	}
 	d.write.Entries = append(d.write.Entries, Entry{Organisation: d.state.Started.Organisation,
 		Conversation: d.state.Started.Conversation, Kind: kind, Run: d.state.ID, Author: author, Text: text, AtMs: d.nowMs})

@@ -50,7 +50,7 @@ func (s *Store) newBatch(items []*item) *batch {
 		receipts: map[receiptKey]bool{}, conversations: map[string]thread{}, keys: map[string]cipher.AEAD{}}}
 	for _, it := range items {
 		if it.write != nil {
-			b.writes = append(b.writes, it.write)
+			b.writes = append(append(b.writes, it.write), it.write.Births...)
 		}
 	}
 	return b
@@ -68,7 +68,12 @@ func (b *batch) different(of func(*engine.Write, func(string))) []string {
 
 // runs are those whose rows the batch changes, by writes or beside them.
 func (b *batch) runs() []string {
-	runs := b.different(func(w *engine.Write, add func(string)) { add(w.Head.Run) })
+	runs := b.different(func(w *engine.Write, add func(string)) {
+		add(w.Head.Run)
+		if w.Wakes != "" {
+			add(w.Wakes)
+		}
+	})
 	for _, it := range b.items {
 		if it.run != "" {
 			runs = append(runs, it.run)
@@ -87,10 +92,10 @@ func (b *batch) reads() []statement {
 		list = append(list, statement{text: "SET LOCAL lock_timeout = '2s'"}) // whoever holds one run must not hold up all
 	}
 	list = append(list, b.readGates()...)
-	list = append(list, s.find("run, version, epoch, owner, lease_until, due_ms, started_ms, ended_ms", "heads", "run", " FOR UPDATE",
+	list = append(list, s.find("run, version, epoch, owner, lease_until, status, due_ms, started_ms, ended_ms, news, heard", "heads", "run", " FOR UPDATE",
 		b.runs(), func(row scanner) error {
 			var h run.Head
-			err := row.Scan(&h.Run, &h.Version, &h.Epoch, &h.Owner, &h.LeaseUntil, &h.DueMs, &h.StartedMs, &h.EndedMs)
+			err := row.Scan(&h.Run, &h.Version, &h.Epoch, &h.Owner, &h.LeaseUntil, (*string)(&h.Status), &h.DueMs, &h.StartedMs, &h.EndedMs, &h.News, &h.Heard)
 			b.facts.heads[h.Run] = h
 			return err
 		})...)
@@ -252,15 +257,28 @@ func (b *batch) readClock() []statement {
 	}}}
 }
 
-// admit checks everything that a write depends on. What it returns is the
-// write's own refusal.
+// admit checks everything that a write depends on, and the births with it. What
+// it returns is the write's own refusal.
 func (b *batch) admit(write *engine.Write) error {
+	if err := b.admitOne(write); err != nil {
+		return err
+	}
+	for _, birth := range write.Births {
+		if err := b.admitOne(birth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *batch) admitOne(write *engine.Write) error {
 	if r := write.Receipt; r != nil && b.facts.receipts[receiptOf(r)] {
 		return engine.ErrReplayed
 	}
 	head := b.facts.heads[write.Head.Run] // the zero head of a run that is not there
 	h := &write.Head
 	h.Epoch, h.Owner, h.LeaseUntil, h.StartedMs, h.EndedMs = head.Epoch, head.Owner, head.LeaseUntil, head.StartedMs, head.EndedMs
+	h.News, h.Heard = head.News, max(head.Heard, write.Heard)
 	if err := run.Admit(head, write.From, write.Epoch); err != nil {
 		return err
 	}

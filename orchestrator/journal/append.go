@@ -109,13 +109,21 @@ func check(write *engine.Write) error {
 	if write.Head.Version != last.Seq || write.Head.Digest != last.Digest {
 		return fmt.Errorf("%w: the head is not that of the last record", ErrMalformed)
 	}
+	for _, birth := range write.Births {
+		if birth.From != 0 || birth.Head.Run == write.Head.Run || len(birth.Births) > 0 || birth.Receipt != nil {
+			return fmt.Errorf("%w: a birth begins another run and nothing else", ErrMalformed)
+		}
+		if err := check(birth); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 // names are what a write has in columns of text, apart from what is JSON there.
 func names(write *engine.Write) []string {
 	h := &write.Head
-	list := []string{h.Run, h.Organisation, h.Root, h.Parent, h.Conversation, h.Subject, h.Agent, h.Department}
+	list := []string{h.Run, h.Organisation, h.Root, h.Parent, h.Conversation, h.Subject, h.Agent, h.Department, write.Wakes}
 	if r := write.Receipt; r != nil {
 		list = append(list, r.Organisation, r.Caller, r.Command, r.Request, r.Run)
 	}
@@ -178,13 +186,16 @@ func size(it *item) (rows, bytes int) {
 	if it.write == nil {
 		return 1, 0
 	}
-	for _, r := range it.write.Records {
-		bytes += len(r.Body)
+	for _, write := range append([]*engine.Write{it.write}, it.write.Births...) {
+		rows += len(write.Records)
+		for _, r := range write.Records {
+			bytes += len(r.Body)
+		}
+		for _, p := range write.Payloads {
+			bytes += len(p.Bytes)
+		}
 	}
-	for _, p := range it.write.Payloads {
-		bytes += len(p.Bytes)
-	}
-	return len(it.write.Records), bytes
+	return rows, bytes
 }
 
 // commit writes a batch in one transaction. When the database fails it, each
@@ -305,9 +316,11 @@ func (b *batch) settle() (answers []error, list []statement, err error) {
 		if refusal != nil {
 			continue
 		}
-		b.admitted = append(b.admitted, it.write)
-		if err := b.record(it.write); err != nil {
-			return nil, nil, err
+		for _, write := range append([]*engine.Write{it.write}, it.write.Births...) {
+			b.admitted = append(b.admitted, write)
+			if err := b.record(write); err != nil {
+				return nil, nil, err
+			}
 		}
 	}
 	list, err = b.statements()

@@ -14,7 +14,7 @@ import (
 	"gantry.dev/orchestrator/run"
 )
 
-const headColumns = "run, version, digest, epoch, owner, lease_until, status, due_ms, organisation, root, parent, conversation, subject, agent, department, labels, started_ms, ended_ms"
+const headColumns = "run, version, digest, epoch, owner, lease_until, status, due_ms, organisation, root, parent, conversation, subject, agent, department, labels, started_ms, ended_ms, news, heard"
 
 type scanner interface{ Scan(into ...any) error }
 
@@ -22,7 +22,7 @@ func scanHead(row scanner) (run.Head, error) {
 	var h run.Head
 	var labels string
 	err := row.Scan(&h.Run, &h.Version, &h.Digest, &h.Epoch, &h.Owner, &h.LeaseUntil, (*string)(&h.Status), &h.DueMs, &h.Organisation, &h.Root,
-		&h.Parent, &h.Conversation, &h.Subject, &h.Agent, &h.Department, &labels, &h.StartedMs, &h.EndedMs)
+		&h.Parent, &h.Conversation, &h.Subject, &h.Agent, &h.Department, &labels, &h.StartedMs, &h.EndedMs, &h.News, &h.Heard)
 	if err != nil {
 		return h, err
 	}
@@ -34,6 +34,34 @@ func notFound(err error) error {
 		return engine.ErrNotFound
 	}
 	return err
+}
+
+// EndedChildren returns how much news of children a run has (see run.Head), and
+// the records of the ends of those children that ended by then at least and are
+// not known.
+func (s *Store) EndedChildren(ctx context.Context, parent string, known func(child string) bool) (news uint64, ends []run.Record, err error) {
+	if err := s.read.QueryRowContext(ctx, "SELECT news FROM heads WHERE run = ?", parent).Scan(&news); err != nil {
+		return 0, nil, notFound(err)
+	}
+	rows, err := s.read.QueryContext(ctx, "SELECT run FROM heads WHERE parent = ? AND parent <> '' AND ended_ms > 0 ORDER BY run", parent)
+	if err != nil {
+		return 0, nil, err
+	}
+	children, err := collect(rows, func(row scanner) (id string, err error) { return id, row.Scan(&id) })
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, child := range children {
+		if known(child) {
+			continue
+		}
+		last, err := s.records(ctx, "WHERE run = ? AND kind = ?", child, string(run.KindEnded))
+		if err != nil {
+			return 0, nil, err
+		}
+		ends = append(ends, last...)
+	}
+	return news, ends, nil
 }
 
 // Load returns the head of a run and its records after a version.

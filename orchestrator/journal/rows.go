@@ -17,18 +17,20 @@ type changes struct {
 	created, moved                                                  map[string]*run.Head
 	records, payloads, keys, receipts, budgets, gates, opened, gone [][]any
 	entries, conversations, links                                   [][]any
+	woken                                                           map[string]bool
 	inbox                                                           map[[2]string]engine.InboxItem
 	committed                                                       []Committed
 }
 
 func newChanges(n uint64) *changes {
-	return &changes{n: n, created: map[string]*run.Head{}, moved: map[string]*run.Head{}, inbox: map[[2]string]engine.InboxItem{}}
+	return &changes{n: n, created: map[string]*run.Head{}, moved: map[string]*run.Head{}, woken: map[string]bool{}, inbox: map[[2]string]engine.InboxItem{}}
 }
 
 // record notes everything that an admitted write changes, in what is known of
 // the database too: the batch's next writes meet it.
 func (b *batch) record(write *engine.Write) error {
 	b.recordHead(write)
+	b.wake(write.Wakes)
 	for _, r := range write.Records {
 		b.n++
 		b.records = append(b.records, []any{r.Run, number(r.Seq), string(r.Kind), int64(r.Version), r.AtMs, r.Body, r.Prev, r.Digest, b.store.id, number(b.n)})
@@ -59,7 +61,7 @@ func (b *batch) record(write *engine.Write) error {
 		return err
 	}
 	b.committed = append(b.committed, Committed{Writer: b.store.id, N: b.n, Outside: write.Epoch == 0, Head: write.Head,
-		Records: write.Records, Entries: write.Entries, Inbox: write.Inbox})
+		Records: write.Records, Entries: write.Entries, Inbox: write.Inbox, Wakes: write.Wakes})
 	return nil
 }
 
@@ -68,7 +70,7 @@ func number(n uint64) int64 { return int64(n) }
 
 func (b *batch) recordHead(write *engine.Write) {
 	h := &write.Head
-	h.DueMs = run.KeepDue(b.facts.heads[h.Run].DueMs, h.DueMs, b.facts.nowMs)
+	h.DueMs = run.KeepDue(b.facts.heads[h.Run].DueMs, h.Due(b.facts.nowMs), b.facts.nowMs)
 	if h.Status.Ended() && h.EndedMs == 0 {
 		h.EndedMs = b.facts.nowMs
 	}
@@ -81,6 +83,22 @@ func (b *batch) recordHead(write *engine.Write) {
 		b.moved[h.Run] = h
 	}
 	b.facts.heads[h.Run] = *h
+}
+
+// wake counts news of a run that waits for its children.
+func (b *batch) wake(runID string) {
+	head, known := b.facts.heads[runID]
+	if !known || head.Status.Ended() {
+		return
+	}
+	head.News++
+	head.DueMs = run.KeepDue(head.DueMs, head.Due(b.facts.nowMs), b.facts.nowMs)
+	b.facts.heads[runID], b.woken[runID] = head, true
+	for _, changed := range []map[string]*run.Head{b.created, b.moved} {
+		if h, also := changed[runID]; also {
+			h.News, h.DueMs = head.News, head.DueMs
+		}
+	}
 }
 
 func (b *batch) recordPayload(p engine.Payload) error {
@@ -135,13 +153,13 @@ func (b *batch) statements() ([]statement, error) {
 		return nil, err
 	}
 	b.noteNodes()
-	const heads = "run, version, digest, status, due_ms, organisation, root, parent, conversation, subject, agent, department, labels, started_ms, ended_ms"
+	const heads = "run, version, digest, status, due_ms, organisation, root, parent, conversation, subject, agent, department, labels, started_ms, ended_ms, news, heard"
 	const amounts = "reserved_money = excluded.reserved_money, reserved_tokens = excluded.reserved_tokens, settled_money = excluded.settled_money, " +
 		"settled_tokens = excluded.settled_tokens, unknown_money = excluded.unknown_money, unknown_tokens = excluded.unknown_tokens"
 	list := slices.Concat(
 		s.insert("heads", heads, "", created),
 		s.insert("heads", heads, "ON CONFLICT (run) DO UPDATE SET version = excluded.version, digest = excluded.digest, status = excluded.status, "+
-			"due_ms = excluded.due_ms, labels = excluded.labels, ended_ms = excluded.ended_ms", moved),
+			"due_ms = excluded.due_ms, labels = excluded.labels, ended_ms = excluded.ended_ms, heard = excluded.heard", moved),
 		s.insert("journal", "run, seq, kind, version, at_ms, body, prev, digest, writer, n", "", b.records),
 		s.insert("subject_keys", "subject, wrapped", "", b.keys),
 		s.insert("payloads", "id, run, subject, text, sealed", "", b.payloads),
@@ -152,6 +170,10 @@ func (b *batch) statements() ([]statement, error) {
 		s.insert("inbox", itemColumns, "ON CONFLICT (organisation, id) DO UPDATE SET run = excluded.run, kind = excluded.kind, "+
 			"approvers = excluded.approvers, not_after_ms = excluded.not_after_ms, since_ms = excluded.since_ms", b.opened),
 		s.insert("conversation_entries", "conversation, number, kind, run, author, text, at_ms", "", b.entries))
+	for _, id := range slices.Sorted(maps.Keys(b.woken)) {
+		h := b.facts.heads[id]
+		list = append(list, statement{text: "UPDATE heads SET news = ?, due_ms = ? WHERE run = ?", args: []any{number(h.News), h.DueMs, id}})
+	}
 	for _, row := range b.conversations {
 		list = append(list, statement{text: "UPDATE conversations SET next = ? WHERE id = ?", args: row})
 	}
@@ -190,7 +212,8 @@ func headRows(heads map[string]*run.Head) ([][]any, error) {
 			return nil, err
 		}
 		rows = append(rows, []any{h.Run, number(h.Version), h.Digest, string(h.Status), h.DueMs, h.Organisation, h.Root, h.Parent,
-			h.Conversation, h.Subject, h.Agent, h.Department, string(labels), h.StartedMs, h.EndedMs})
+			h.Conversation, h.Subject, h.Agent, h.Department, string(labels), h.StartedMs, h.EndedMs,
+			number(h.News), number(h.Heard)})
 	}
 	return rows, nil
 }

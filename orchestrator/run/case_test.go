@@ -30,7 +30,7 @@ type fixedRules struct {
 func (r *fixedRules) Revision() string       { return "config" + r.policy + r.tool }
 func (r *fixedRules) PolicyRevision() string { return r.policy }
 func (r *fixedRules) Judge(q policy.Request) policy.Verdict {
-	if q.Tool.Name == "held" {
+	if q.Tool.Name == "held" || q.Tool.Name == "delegate-held" {
 		return policy.Verdict{Answer: policy.Hold, Revision: r.policy, Quorum: 1, Approvers: []policy.Approver{{Principal: "olga", Why: "tool owner"}}}
 	}
 	return policy.Verdict{Answer: policy.Permit, Revision: r.policy}
@@ -48,10 +48,13 @@ func (r *fixedRules) Tool(name string) (policy.ToolFacts, bool) {
 	}
 	return facts, name != "unknown"
 }
-func (r *fixedRules) Ceiling(run.Acting) policy.Authority {
+func (r *fixedRules) Ceiling(acting run.Acting) policy.Authority {
 	ceiling := authority(r.tool)
 	if r.revoked {
 		delete(ceiling.Tools, "held")
+	}
+	if acting.Under != nil {
+		return policy.Meet(*acting.Under, ceiling)
 	}
 	return ceiling
 }
@@ -69,8 +72,9 @@ func authority(revision string) policy.Authority {
 		return policy.ToolGrant{Revision: revision, Impact: impact, Calls: 100}
 	}
 	return policy.Authority{Tools: map[string]policy.ToolGrant{"held": grant(policy.Reversible), "free": grant(policy.ImpactRead),
-		"opaque": grant(policy.Irreversible), "checkable": grant(policy.Irreversible)},
-		MicroUSD: 1000, Tokens: 1000, DeadlineMs: 1_000_000, Turns: 10, CallsAtOnce: 8, Stage: policy.Automate}
+		"opaque": grant(policy.Irreversible), "checkable": grant(policy.Irreversible),
+		"delegate": grant(policy.ImpactRead), "delegate-held": grant(policy.ImpactRead)},
+		MicroUSD: 1000, Tokens: 1000, DeadlineMs: 1_000_000, Turns: 10, Depth: 2, FanOut: 4, RunsAtOnce: 3, CallsAtOnce: 8, Stage: policy.Automate}
 }
 
 func begin(t *testing.T) *world {
@@ -123,7 +127,7 @@ func (w *world) turn(tools ...string) {
 		facts, _ := w.rules.Tool(name)
 		id := fmt.Sprintf("%s-%d-%d", name, turn.Number, i)
 		report.Calls = append(report.Calls, run.Proposal{Tool: name, Text: run.Text{ID: id, Commitment: id}, Fingerprint: name, Revision: facts.Revision,
-			Impact: facts.Impact, Class: facts.Class, Approval: "ap-" + id, Nonce: id, Inputs: run.CallInputs{Arguments: []byte("{}")}})
+			Impact: facts.Impact, Class: facts.Class, Delegate: delegateOf(name), Approval: "ap-" + id, Nonce: id, Inputs: run.CallInputs{Arguments: []byte("{}")}})
 	}
 	w.do(report)
 }

@@ -136,6 +136,8 @@ func decideStart(s *State, c Start, env Env) (Decision, *Refusal) {
 	switch {
 	case e.RunKind != Root && (e.Task == nil || len(e.Lineage) == 0 || e.Limits.OnLimit != FailOnLimit):
 		return Decision{}, refuse("INVALID", "A run under another one has a task and an end.")
+	case e.Task.Awaited() && len(e.Accounts) > 0:
+		return Decision{}, refuse("INVALID", "A run that another one waits for is carried by it alone.")
 	case !e.Authority.Below(ceiling):
 		return Decision{}, refuse("AUTHORITY", "The run asks for more than this agent may do for this person; ask the agent's owner.")
 	case !(&State{}).mayRecall(e.Snapshot.Memory, e.Authority.Labels):

@@ -72,9 +72,12 @@ func (d *decider) beginCall(c BeginCall) *Refusal {
 // full reports whether there is no room for another attempt now.
 func (d *decider) full(call *Call, child *Spawn) bool {
 	if (child != nil) != (call.Delegate != "") {
-		return true // only what was proposed as delegated is, by the child that was made ready for it
+		return true // only what was proposed as delegated is
 	}
 	if child != nil {
+		if child.Agent != call.Delegate || d.s.Child(child.Child) != nil {
+			return true // and by the child that was made ready for it
+		}
 		return d.s.Authority.RunsAtOnce > 0 && d.s.runsFree() < 1
 	}
 	return d.s.InFlight >= d.s.Limits.CallsAtOnce
@@ -153,7 +156,7 @@ func (d *decider) reverdict(call *Call, approval *Approval, verdict policy.Verdi
 
 func (d *decider) reportCall(c ReportCall) *Refusal {
 	call := d.s.Call(c.Call)
-	if call == nil || c.Intent < 1 || c.Intent > call.Intent {
+	if call == nil || c.Intent < 1 || c.Intent > call.Intent || call.Child != "" {
 		return refuse("STALE", "No such attempt was made.")
 	}
 	if c.Outcome != OutcomeOK && c.Outcome != OutcomeFailed && c.Outcome != OutcomeUnknown {

@@ -7,6 +7,7 @@ import "gantry.dev/orchestrator/policy"
 const (
 	RefusedDepth    = "DEPTH"            // as many levels as allowed are below the root
 	RefusedFanOut   = "FAN_OUT"          // the run had as many children as it may have
+	RefusedRuns     = "RUNS_AT_ONCE"     // as many runs as allowed below the run are live, and none of them may make room
 	RefusedBudget   = "BUDGET"           // what is left does not cover the child
 	RefusedDeadline = "DEADLINE"         // the child's time would be over at once
 	RefusedWider    = "AUTHORITY"        // the child would be allowed more than its parent and no grant says so
@@ -37,6 +38,8 @@ func (d *decider) delegate(c BeginCall, call *Call, approval *Approval) {
 		code = RefusedDepth
 	case len(d.s.Children) >= authority.FanOut:
 		code = RefusedFanOut
+	case authority.RunsAtOnce <= d.s.LiveRuns():
+		code = RefusedRuns
 	case !child.Authority.Below(d.bound(child, authority)):
 		code = RefusedWider
 	case carve.invalid() || carve != amountOf(child.Authority) || carve.Tokens < 1 || !d.s.Budget.Covers(carve):
@@ -45,7 +48,7 @@ func (d *decider) delegate(c BeginCall, call *Call, approval *Approval) {
 		code = RefusedDeadline
 	}
 	if code != "" {
-		d.stop(c.Call, OutcomeRefused, code, nil)
+		d.turnDown(call, code, nil)
 		return
 	}
 	e := CallIntended{Call: c.Call, Intent: call.Intent + 1, Epoch: c.Epoch, Key: c.Key, NotAfterMs: c.NotAfterMs}
@@ -84,8 +87,16 @@ func (d *decider) decline(c DeclineCall) *Refusal {
 	if call == nil || call.Phase != CallReady || call.Delegate == "" {
 		return refuse("STALE", "The call does not wait to be delegated.")
 	}
-	d.stop(c.Call, OutcomeRefused, c.Code, c.Detail)
+	d.turnDown(call, c.Code, c.Detail)
 	return nil
+}
+
+// turnDown ends a call that no child will do, and what was granted for it.
+func (d *decider) turnDown(call *Call, code string, detail *Text) {
+	if approval := d.s.Approval(call.Approval); approval != nil && approval.Status == ApprovalGranted {
+		d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidLimit})
+	}
+	d.stop(call.CallProposed.Call, OutcomeRefused, code, detail)
 }
 
 // reportChildren folds children that ended, each once, and gives the calls that
@@ -94,7 +105,7 @@ func (d *decider) reportChildren(c ReportChildren) *Refusal {
 	folded := map[string]bool{}
 	for _, end := range c.Ends {
 		child := d.s.Child(end.Child)
-		if child == nil || !child.Live() || folded[end.Child] || end.Settled.invalid() || end.Unknown.invalid() {
+		if child == nil || !child.Live() || folded[end.Child] || !end.Status.Ended() || end.Settled.invalid() || end.Unknown.invalid() {
 			continue
 		}
 		folded[end.Child] = true
@@ -116,6 +127,19 @@ func (d *decider) reportChildren(c ReportChildren) *Refusal {
 func (d *decider) endDelegated(call int, end ChildEnd) {
 	outcome, code := end.outcome()
 	d.emit(CallEnded{Call: call, Outcome: outcome, Code: code, Result: end.Result})
+}
+
+// childrenLive reports whether a child is left that this decision does not end.
+func (d *decider) childrenLive() bool {
+	ended := map[string]bool{}
+	for _, event := range d.Events {
+		if e, ok := event.(ChildEnded); ok {
+			ended[e.Child] = true
+		}
+	}
+	live := false
+	d.s.liveChildren(func(c *Child) { live = live || !ended[c.ChildStarted.Child] })
+	return live
 }
 
 // outcome classifies what a child gave.

@@ -86,7 +86,7 @@ func (d *decider) settle(e *ending) {
 		return
 	}
 	ended := d.endedHere()
-	open := false
+	open := d.childrenLive()
 	d.s.openCalls(func(call *Call) { open = open || !ended[call.CallProposed.Call] })
 	if !open {
 		d.end(e.status, e.reason, e.code, nil, e.by)

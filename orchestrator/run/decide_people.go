@@ -230,6 +230,8 @@ func (d *decider) steer(c Steer) *Refusal {
 	switch {
 	case d.s.Cancel != nil:
 		return refuse("RUN_CANCELLED", "The run is being cancelled and takes no guidance.")
+	case d.s.Closing():
+		return refuse("LIMIT_FINAL", "A limit ends this run and it takes no guidance; start a new one.")
 	case d.s.openSteers >= d.s.Limits.Steers:
 		return refuse("TOO_MANY_STEERS", "As many steers as allowed ("+strconv.Itoa(d.s.Limits.Steers)+") wait already; let the run absorb them.")
 	}

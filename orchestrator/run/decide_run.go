@@ -73,7 +73,7 @@ func (d *decider) resume(c Resume) *Refusal {
 	}
 	switch {
 	case c.End:
-		if d.s.hasOpenCalls() {
+		if d.s.hasOpenCalls() || d.s.hasLiveChildren() {
 			return refuse("CALLS_OPEN", "Calls of the run are still open; cancel it instead.")
 		}
 		d.end(StatusFailed, EndByPerson, string(limit), nil, &c.By)

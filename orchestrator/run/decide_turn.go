@@ -98,7 +98,7 @@ func (d *decider) reportTurn(c ReportTurn) *Refusal {
 		d.failTurn(turn, *c.Failure)
 		return nil
 	}
-	if d.s.Cancel != nil {
+	if d.s.Closing() {
 		d.emit(TurnAnswered{Turn: c.Turn, Class: ClassEmpty, Usage: c.Usage, Cost: c.Cost, LatencyMs: c.LatencyMs})
 		d.settle(d.ending())
 		return nil
@@ -165,7 +165,7 @@ func (d *decider) failTurn(turn *Turn, failure TurnFailure) {
 	}
 	d.emit(e)
 	switch {
-	case d.s.Cancel != nil:
+	case d.s.Closing():
 		d.settle(d.ending())
 	case d.s.Parked != nil: // an operator looks already
 	case !failure.Retryable:

@@ -14,13 +14,14 @@ import (
 type ledger struct {
 	turn    run.Amount
 	calls   map[int]run.Amount
+	carves  map[string]run.Amount // by child
 	settled run.Amount
 	unknown run.Amount
 	overrun run.Amount
 	account run.BudgetMove // the sum of all moves
 }
 
-func newLedger() ledger { return ledger{calls: map[int]run.Amount{}} }
+func newLedger() ledger { return ledger{calls: map[int]run.Amount{}, carves: map[string]run.Amount{}} }
 
 // note books one event by the state that it comes to.
 func (l *ledger) note(t *rapid.T, s *run.State, event run.Event) {
@@ -54,6 +55,14 @@ func (l *ledger) note(t *rapid.T, s *run.State, event run.Event) {
 		}
 		l.settle(e.Cost, l.calls[e.Call])
 		delete(l.calls, e.Call)
+	case run.ChildStarted:
+		require.NotContains(t, l.carves, e.Child, "two budgets for one child")
+		l.carves[e.Child] = e.Carve
+	case run.ChildEnded:
+		require.Contains(t, l.carves, e.Child, "an end that nothing was carved for")
+		l.unknown = l.unknown.Plus(e.Unknown)
+		l.settle(e.Settled, l.carves[e.Child].Minus(e.Unknown))
+		delete(l.carves, e.Child)
 	}
 }
 
@@ -73,6 +82,9 @@ func (l *ledger) hold(t *rapid.T, s *run.State, event run.Event) {
 	for _, reserve := range l.calls {
 		reserved = reserved.Plus(reserve)
 	}
+	for _, carve := range l.carves {
+		reserved = reserved.Plus(carve)
+	}
 	b := s.Budget
 	require.Equal(t, run.Budget{Limit: b.Limit, Reserved: reserved, Settled: l.settled, Unknown: l.unknown}, b)
 	for _, amount := range []run.Amount{b.Limit, b.Reserved, b.Settled, b.Unknown} {
@@ -80,7 +92,7 @@ func (l *ledger) hold(t *rapid.T, s *run.State, event run.Event) {
 		require.GreaterOrEqual(t, amount.Tokens, int64(0))
 	}
 	switch event.(type) {
-	case run.TurnStarted, run.CallIntended:
+	case run.TurnStarted, run.CallIntended, run.ChildStarted:
 		require.True(t, b.Committed().Within(b.Limit), "a reservation that does not fit: %+v", b)
 	default:
 		require.True(t, b.Committed().Within(b.Limit.Plus(l.overrun)), "committed more than the overrun explains: %+v", b)
@@ -103,6 +115,9 @@ func (l *ledger) close(t *rapid.T, s *run.State) {
 		require.Zero(t, s.Budget.Reserved, "the end leaves a reservation")
 		require.Equal(t, s.Budget.Settled, s.Ended.Settled)
 		require.Equal(t, s.Budget.Unknown, s.Ended.Unknown)
+	}
+	if len(s.Started.Accounts) == 0 {
+		want = run.BudgetMove{} // who waits for it carries it
 	}
 	require.Equal(t, want, l.account)
 }

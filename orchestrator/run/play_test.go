@@ -27,7 +27,7 @@ type player struct {
 var answers = []run.Class{run.ClassCalls, run.ClassCalls, run.ClassCalls, run.ClassCalls, run.ClassCalls, run.ClassText, run.ClassText, run.ClassText,
 	run.ClassRefusal, run.ClassEmpty}
 
-var playedTools = []string{"free", "held", "opaque", "checkable", "unknown"}
+var playedTools = []string{"free", "held", "opaque", "checkable", "unknown", "delegate", "delegate", "delegate-held"}
 
 func play(t *rapid.T, steps int) *player {
 	p := &player{t: t, s: &run.State{ID: "r1"}, rules: &fixedRules{policy: "p1", tool: "t1"}, nowMs: 1000, epoch: 1, ledger: newLedger()}
@@ -46,9 +46,14 @@ func (p *player) start() {
 	if p.upTo("final limits", 5) == 0 {
 		limits.OnLimit = run.FailOnLimit
 	}
-	p.send(run.Start{Started: run.Started{Organisation: "o", RunKind: run.Root, Root: "r1", Subject: policy.Principal{ID: "ada", Organisation: "o"},
+	started := run.Started{Organisation: "o", RunKind: run.Root, Root: "r1", Subject: policy.Principal{ID: "ada", Organisation: "o"},
 		Chain: []string{"ada", "agent:a"}, Agent: policy.AgentFacts{Name: "a", Owner: "olga"}, Contact: "olga", Goal: p.text(),
-		Authority: given, Limits: limits, Checks: []string{"output"}, Accounts: []string{"acme"}}})
+		Authority: given, Limits: limits, Checks: []string{"output"}, Accounts: []string{"acme"}, Branches: p.chance("branches")}
+	if p.upTo("below another", 4) == 0 {
+		started = below(started)
+		started.Authority.DeadlineMs = p.nowMs + 1 + int64(p.upTo("deadline", 999))*4
+	}
+	p.send(run.Start{Started: started})
 }
 
 // send decides a command and folds and records what it gives.
@@ -84,7 +89,7 @@ func (p *player) step() {
 		p.resume()
 		return
 	}
-	switch p.upTo("step", 14) {
+	switch p.upTo("step", 16) {
 	case 0, 1, 2, 3, 4, 5:
 		p.report()
 	case 6, 7, 8:
@@ -99,6 +104,8 @@ func (p *player) step() {
 		p.send(run.Recover{Epoch: p.epoch})
 	case 14:
 		p.change()
+	case 15, 16:
+		p.children()
 	}
 }
 
@@ -113,7 +120,20 @@ func (p *player) serve(effect run.Effect) {
 		}
 		p.send(run.BeginTurn{Epoch: p.epoch, Model: "m", Reserve: p.amount("reserve"), Steers: steers})
 	case run.DispatchCall:
-		p.send(run.BeginCall{Epoch: p.epoch, Call: e.Call, Key: fmt.Sprint("k", e.Call), Inputs: noArguments})
+		begin := run.BeginCall{Epoch: p.epoch, Call: e.Call, Key: fmt.Sprint("k", e.Call), Inputs: noArguments}
+		if p.s.Call(e.Call).Delegate != "" {
+			if p.upTo("decline", 7) == 0 {
+				detail := p.text()
+				p.send(run.DeclineCall{Call: e.Call, Code: "NOT_FOUND", Detail: &detail})
+				return
+			}
+			begin.Child = p.spawn(e.Call)
+		}
+		p.send(begin)
+	case run.CollectChildren:
+		p.children()
+	case run.StopChild:
+		p.send(run.ReportStopped(e))
 	case run.RejudgeCall:
 		p.send(run.Judge{Call: e.Call, Inputs: noArguments, Approval: p.id(), Nonce: p.id()})
 	case run.ProbeCall:

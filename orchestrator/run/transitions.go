@@ -26,16 +26,17 @@ var transitions = []struct {
 	// something to wait for or takes work away.
 	{[]Status{StatusRunning}, unmoved, []Status{StatusRunning}},
 	{[]Status{StatusWaiting}, unmoved, []Status{StatusWaiting}},
-	{[]Status{StatusRunning}, []EventKind{KindTurnAnswered, KindCallIntended}, []Status{StatusRunning}},
+	{[]Status{StatusRunning}, []EventKind{KindCallIntended, KindChildEnded}, []Status{StatusRunning}},
 	{[]Status{StatusRunning, StatusWaiting}, []EventKind{KindTurnStarted, KindCallProposed, KindApprovalVoided}, []Status{StatusRunning}},
 	{[]Status{StatusRunning}, []EventKind{
-		KindTurnFailed, KindCallJudged, KindCallUncertain, KindApprovalRequested, KindQuestionAsked, KindLimitReached, KindChildStarted,
+		KindTurnAnswered, KindTurnFailed, KindCallJudged, KindCallUncertain, KindApprovalRequested, KindQuestionAsked, KindLimitReached, KindChildStarted,
 	}, []Status{StatusRunning, StatusWaiting}},
 	{[]Status{StatusWaiting}, []EventKind{KindLimitReached}, []Status{StatusWaiting}},
 	{[]Status{StatusRunning}, []EventKind{KindApprovalDecided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning}},
 	{[]Status{StatusWaiting}, []EventKind{KindApprovalDecided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning, StatusWaiting}},
-	{[]Status{StatusRunning, StatusWaiting}, []EventKind{KindCallEnded, KindUncertainResolved, KindVerified, KindChildEnded}, []Status{StatusRunning, StatusWaiting}},
-	{[]Status{StatusRunning}, []EventKind{KindEnded}, []Status{StatusCompleted, StatusFailed}},
+	{[]Status{StatusRunning, StatusWaiting}, []EventKind{KindCallEnded, KindUncertainResolved, KindVerified}, []Status{StatusRunning, StatusWaiting}},
+	{[]Status{StatusWaiting}, []EventKind{KindChildEnded}, []Status{StatusRunning, StatusWaiting}},
+	{[]Status{StatusRunning}, []EventKind{KindEnded}, []Status{StatusCompleted, StatusPartial, StatusFailed}},
 	{[]Status{StatusWaiting}, []EventKind{KindEnded}, []Status{StatusPartial, StatusFailed}},
 
 	{[]Status{StatusQueued, StatusRunning, StatusWaiting, StatusParked}, []EventKind{KindCancelAccepted}, []Status{StatusCancelling}},

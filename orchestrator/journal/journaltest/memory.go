@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -63,21 +64,68 @@ func (m *Memory) Append(ctx context.Context, write engine.Write) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	nowMs := m.clock()
-	if err := m.admit(write, nowMs); err != nil {
-		return err
+	moves := write.Budget
+	for _, one := range whole(write) {
+		if err := m.admit(*one, nowMs); err != nil {
+			return err
+		}
 	}
-	budgets, err := m.moved(write.Budget)
+	for _, birth := range write.Births {
+		moves = append(slices.Clip(moves), birth.Budget...)
+	}
+	budgets, err := m.moved(moves)
 	if err != nil {
 		return err
 	}
-	if err := m.carries(write); err != nil {
-		return err
+	for _, one := range whole(write) {
+		if err := m.carries(*one); err != nil {
+			return err
+		}
 	}
 	for node, b := range budgets {
 		m.budgets[node] = b
 	}
-	m.store(write, nowMs)
+	for _, one := range whole(write) {
+		m.store(*one, nowMs)
+	}
 	return nil
+}
+
+// whole is a write with its births.
+func whole(write engine.Write) []*engine.Write {
+	return append([]*engine.Write{&write}, write.Births...)
+}
+
+// wake counts news of a run that waits for its children.
+func (m *Memory) wake(id string, nowMs int64) {
+	head, known := m.heads[id]
+	if !known || head.Status.Ended() {
+		return
+	}
+	head.News++
+	head.DueMs = run.KeepDue(head.DueMs, head.Due(nowMs), nowMs)
+	m.heads[id] = head
+}
+
+// EndedChildren returns the ends of a run's children.
+func (m *Memory) EndedChildren(_ context.Context, parent string, known func(child string) bool) (news uint64, ends []run.Record, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	head, there := m.heads[parent]
+	if !there {
+		return 0, nil, engine.ErrNotFound
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.heads)) {
+		if m.heads[id].Parent != parent || m.heads[id].EndedMs == 0 || known(id) {
+			continue
+		}
+		for _, record := range m.records[id] {
+			if record.Kind == run.KindEnded {
+				ends = append(ends, record)
+			}
+		}
+	}
+	return head.News, ends, nil
 }
 
 func (m *Memory) admit(write engine.Write, nowMs int64) error {
@@ -148,7 +196,8 @@ func (m *Memory) store(write engine.Write, nowMs int64) {
 	head := write.Head
 	head.Epoch, head.Owner, head.LeaseUntil = was.Epoch, was.Owner, was.LeaseUntil
 	head.StartedMs, head.EndedMs = was.StartedMs, was.EndedMs
-	head.DueMs = run.KeepDue(was.DueMs, head.DueMs, nowMs)
+	head.News, head.Heard = was.News, max(was.Heard, write.Heard)
+	head.DueMs = run.KeepDue(was.DueMs, head.Due(nowMs), nowMs)
 	if write.From == 0 {
 		head.StartedMs = nowMs
 	}
@@ -156,6 +205,7 @@ func (m *Memory) store(write engine.Write, nowMs int64) {
 		head.EndedMs = nowMs
 	}
 	m.heads[id] = head
+	m.wake(write.Wakes, nowMs)
 	m.records[id] = append(m.records[id], write.Records...)
 	m.written += uint64(len(write.Records))
 	for _, change := range write.Gates {
