@@ -89,6 +89,19 @@ func begin(t *testing.T) *world {
 	return w
 }
 
+// restart begins the run again as it is told.
+func (w *world) restart(started run.Started) run.Decision {
+	w.t.Helper()
+	w.s, w.last, w.kept = &run.State{ID: w.s.ID}, run.Record{}, nil
+	return w.do(run.Start{Started: started})
+}
+
+// under begins the run again as a child of another one.
+func (w *world) under() run.Decision {
+	w.t.Helper()
+	return w.restart(below(w.s.Started))
+}
+
 func (w *world) try(command run.Command) (run.Decision, *run.Refusal) {
 	decision, refusal := run.Decide(w.s, command, run.Env{NowMs: w.nowMs, Rules: w.rules})
 	for _, event := range decision.Events {

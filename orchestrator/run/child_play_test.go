@@ -3,6 +3,7 @@ package run_test
 import (
 	"fmt"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"gantry.dev/orchestrator/policy"
@@ -33,10 +34,24 @@ func spawned(s *run.State, call int, carve run.Amount) *run.Spawn {
 		Authority: policy.Authority{MicroUSD: carve.MicroUSD, Tokens: carve.Tokens, DeadlineMs: s.Authority.DeadlineMs, Turns: 1}}
 }
 
+// delegates begins a call that a child does with a budget in micro-dollars.
+func (w *world) delegates(call int, carve int64) run.Decision {
+	w.t.Helper()
+	decision := w.do(delegated(call, carve)(w))
+	require.Equal(w.t, run.CallDelegated, w.s.Call(call).Phase)
+	return decision
+}
+
+func delegated(call int, carve int64) func(*world) run.Command {
+	return func(w *world) run.Command {
+		return run.BeginCall{Epoch: 1, Call: call, Key: fmt.Sprint(call), Inputs: noArguments, Child: spawned(w.s, call, run.Amount{MicroUSD: carve, Tokens: 10})}
+	}
+}
+
 // spawn draws a child, now and then one that asks for too much.
 func (p *player) spawn(call int) *run.Spawn {
 	child := spawned(p.s, call, p.amount("carve"))
-	child.Authority.RunsAtOnce, child.Authority.Depth = p.upTo("child's runs", 3), p.upTo("child's depth", 2)
+	child.Authority.RunsAtOnce, child.Authority.Depth = p.upTo("child's runs", 2), p.upTo("child's depth", 1)
 	if p.upTo("wrong carve", 9) == 0 {
 		child.Carve.Tokens++
 	}

@@ -178,7 +178,7 @@ func (p *player) answer(turn *run.Turn) run.ReportTurn {
 		facts, _ := p.rules.Tool(name)
 		report.Calls = append(report.Calls, run.Proposal{Tool: name, Text: p.text(), Fingerprint: name, Revision: facts.Revision,
 			Impact: facts.Impact, Class: facts.Class, CostBound: p.amount("bound").MicroUSD, Asks: p.upTo("asks", 5) == 0,
-			Approval: p.id(), Nonce: p.id(), Inputs: noArguments})
+			Delegate: delegateOf(name), Approval: p.id(), Nonce: p.id(), Inputs: noArguments})
 	}
 	return report
 }

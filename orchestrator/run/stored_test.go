@@ -23,7 +23,8 @@ import (
 const storedJournals = "testdata/journals/version1"
 
 // storedLater says of which later version a stored run is.
-var storedLater = map[string]string{"recalling": "version2"}
+var storedLater = map[string]string{"recalling": "version2", "waiting for children": "version3", "cancelling with children": "version3",
+	"parked with a child": "version3", "a child at its deadline": "version3", "branches": "version3"}
 
 // stored is one journal, what a run is that is read from it, and how it goes on.
 type stored struct {
@@ -140,6 +141,69 @@ var storedRuns = map[string]stored{
 		w.do(run.ReportTurn{Turn: 2, Attempt: 1, Class: run.ClassText, Text: &run.Text{ID: "done"}, Reasoning: &run.Text{ID: "thoughts"}})
 		w.do(checked(2, run.CheckPassed))
 	}, run.StatusCompleted, nil, nil},
+	"waiting for children": {func(w *world) {
+		w.turn("delegate", "delegate", "delegate-held", "delegate")
+		w.delegates(1, 40)
+		w.delegates(2, 30)
+		w.do(w.decide("ap-delegate-held-1-2", true))
+		w.delegates(3, 20)
+		w.do(run.ReportChildren{Ends: []run.ChildEnd{ended(w.s, 2, run.StatusPartial, usd(5))}})
+		w.do(run.DeclineCall{Call: 4, Code: "LABELS", Detail: &run.Text{ID: "why"}})
+	}, run.StatusWaiting, []string{"children"}, func(t *testing.T, w *world) {
+		require.Equal(t, books{1000, 60, 5, 0}, w.books())
+		w.do(run.ReportChildren{Ends: []run.ChildEnd{ended(w.s, 1, run.StatusCompleted, usd(7)), ended(w.s, 3, run.StatusFailed, usd(1)), ended(w.s, 2, run.StatusFailed, usd(1))}})
+		require.Equal(t, []run.Outcome{run.OutcomeOK, run.OutcomeOK, run.OutcomeFailed, run.OutcomeRefused}, w.outcomes())
+		require.Equal(t, books{1000, 0, 13, 0}, w.books())
+	}},
+	"cancelling with children": {func(w *world) {
+		w.turn("delegate", "delegate", "delegate")
+		w.delegates(1, 40)
+		w.delegates(2, 30)
+		w.delegates(3, 20)
+		w.do(run.Cancel{By: by("ada")})
+		w.do(run.ReportStopped{Child: w.s.Call(2).Child})
+		end := ended(w.s, 1, run.StatusCancelled, usd(5))
+		end.Unknown = usd(2)
+		w.do(run.ReportChildren{Ends: []run.ChildEnd{end}})
+	}, run.StatusCancelling, []string{"children", "stop/" + run.ChildOfCall("r1", 3)}, func(t *testing.T, w *world) {
+		w.do(run.ReportChildren{Ends: []run.ChildEnd{ended(w.s, 3, run.StatusCompleted, usd(20)), ended(w.s, 2, run.StatusCancelled, usd(1))}})
+		require.Equal(t, run.StatusCancelled, w.s.Status)
+		require.Equal(t, books{1000, 0, 26, 2}, w.books())
+	}},
+	"parked with a child": {func(w *world) {
+		w.turn("delegate", "delegate")
+		w.delegates(1, 40)
+		w.do(run.Park{Code: "CRASHES"})
+	}, run.StatusParked, nil, func(t *testing.T, w *world) {
+		w.do(run.ReportChildren{Ends: []run.ChildEnd{ended(w.s, 1, run.StatusCompleted, usd(5))}})
+		require.Equal(t, run.StatusParked, w.s.Status)
+		w.do(run.Resume{By: by("olga"), Person: olga()})
+		w.delegates(2, 40)
+	}},
+	"a child at its deadline": {func(w *world) {
+		w.under()
+		w.turn("delegate")
+		w.delegates(1, 40)
+		w.nowMs = w.s.Authority.DeadlineMs
+		w.do(run.Fire{})
+	}, run.StatusWaiting, []string{"children", "stop/" + run.ChildOfCall("r1", 1)}, func(t *testing.T, w *world) {
+		w.do(run.ReportChildren{Ends: []run.ChildEnd{ended(w.s, 1, run.StatusCompleted, usd(5))}})
+		require.Equal(t, run.StatusFailed, w.s.Status)
+		require.Equal(t, string(run.LimitDeadline), w.s.Ended.Code)
+	}},
+	"branches": {func(w *world) {
+		w.under()
+		w.s.Started.Branches = true
+		w.restart(w.s.Started)
+		w.turn("delegate", "delegate")
+		w.delegates(1, 40)
+		w.delegates(2, 40)
+		failed := ended(w.s, 2, run.StatusFailed, usd(5))
+		failed.Reason, failed.Code = run.EndLimit, string(run.LimitTurns)
+		w.do(run.ReportChildren{Ends: []run.ChildEnd{failed, ended(w.s, 1, run.StatusCompleted, usd(5))}})
+		w.turn()
+		w.do(checked(2, run.CheckPassed))
+	}, run.StatusPartial, nil, nil},
 	"recalling": {func(w *world) {
 		w.do(remembers(run.RecallGoal, item("hotels", "1", "")))
 		w.do(run.ReportTurn{Turn: 1, Attempt: 1, Failure: &run.TurnFailure{Cause: "OUTAGE", Retryable: true, RetryAfterMs: 1}})

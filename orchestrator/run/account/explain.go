@@ -180,6 +180,9 @@ func (e explainer) calls() []string {
 		if call.Intent > 0 {
 			ran = fmt.Sprintf("attempted %d×", call.Intent)
 		}
+		if child := e.s.Child(call.Child); child != nil {
+			ran += fmt.Sprintf(" by agent %s as run %s with %d micro-dollars", child.Agent, call.Child, child.Carve.MicroUSD)
+		}
 		lines = append(lines, fmt.Sprintf("call %d of turn %d: %s %s — %s, %s (%s, %s)", call.CallProposed.Call, call.Turn, call.Tool,
 			e.read(call.Arguments), ran, stands(call), call.Impact.OrWorst(), call.Class.OrWorst()))
 	}
