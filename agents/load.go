@@ -289,6 +289,9 @@ func (l *loading) builtins(b Builtins) []tool.Definition {
 	if b.Ask != nil {
 		definitions = append(definitions, tool.NewAsk(b.Ask.Owner, b.Ask.Contact).Definition())
 	}
+	if b.Agents != nil {
+		definitions = append(definitions, tool.NewDelegate(b.Agents.Owner, b.Agents.Contact).Definition())
+	}
 	if m := b.Memory; m != nil {
 		for _, t := range tool.NewMemory(nil, m.Owner, m.Contact, m.Impact) {
 			definitions = append(definitions, t.Definition())

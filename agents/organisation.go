@@ -78,8 +78,15 @@ type Builtins struct {
 	Ask   *AskTool   `json:"ask,omitempty"`   // without it there is no ask.person
 
 	Memory *MemoryTools `json:"memory,omitempty"` // without it there are no memory.* tools
+	Agents *AgentTools  `json:"agents,omitempty"` // without it there is no agents.delegate
 
 	Findings *FindingTool `json:"findings,omitempty"` // without it there is no findings.record
+}
+
+// AgentTools configures agents.delegate.
+type AgentTools struct {
+	Owner   string `json:"owner"`
+	Contact string `json:"contact"`
 }
 
 // FindingTool configures findings.record.

@@ -40,6 +40,8 @@ type Revision struct {
 	Memory       *Recall       `json:"memory,omitempty"` // without it runs recall nothing by themselves
 	Limits       Limits        `json:"limits"`
 	Completion   Completion    `json:"completion"`
+	Delegates    []Delegate    `json:"delegates,omitempty"` // whom its runs may hand work to; nobody by default
+	Branches     bool          `json:"branches,omitempty"`  // what it hands on are branches of one work: a run is only PARTIAL unless all succeed
 }
 
 // ToolUse allows one tool to an agent, within bounds.
@@ -122,6 +124,45 @@ type Limits struct {
 	FanOut        int           `json:"fanOut"`     // children of one run
 	RunsAtOnce    int           `json:"runsAtOnce"` // live descendants
 }
+
+// Delegate lets runs of an agent hand work to another one, or to themselves
+// under other bounds. What it does not bound, the other agent's own revision
+// does.
+type Delegate struct {
+	Agent       string        `json:"agent"`                 // name
+	As          []run.Kind    `json:"as,omitempty"`          // SUB_AGENT or SIDECAR; empty: SUB_AGENT
+	MicroUSD    int64         `json:"microUsd,omitempty"`    // micro-dollars of one child; 0: as its revision says
+	Tokens      int64         `json:"tokens,omitempty"`      // of one child; 0: as its revision says
+	Turns       int           `json:"turns,omitempty"`       // of one child; 0: as its revision says
+	Duration    tool.Duration `json:"duration,omitempty"`    // of one child; 0: as its revision says
+	ResultBytes int           `json:"resultBytes,omitempty"` // bytes of a result at most; 0: DefaultResultBytes
+}
+
+// DefaultResultBytes bounds the result of a child.
+const DefaultResultBytes = 64 << 10
+
+// mostResultBytes is the most that a revision may allow.
+const mostResultBytes = 1 << 20
+
+// Delegate returns how the agent may hand work to another one.
+func (r Revision) Delegate(agent string, as run.Kind) (Delegate, bool) {
+	return find(r.Delegates, func(d Delegate) bool { return d.Agent == agent && d.allows(as) })
+}
+
+func (d Delegate) allows(as run.Kind) bool {
+	return len(d.As) == 0 && as == run.SubAgent || slices.Contains(d.As, as)
+}
+
+// Bytes is the most that a result may have.
+func (d Delegate) Bytes() int {
+	if d.ResultBytes == 0 {
+		return DefaultResultBytes
+	}
+	return d.ResultBytes
+}
+
+// Longest is how long a child may take, UTC ms; 0 where only its revision says.
+func (d Delegate) Longest() int64 { return time.Duration(d.Duration).Milliseconds() }
 
 // DefaultLimits returns the limits of an agent whose file names none. Money
 // and tokens are zero: they have to be given.

@@ -137,6 +137,9 @@ func (v *validation) organisation() {
 	if ask := o.Builtins.Ask; ask != nil {
 		v.accountable(file, "builtins.ask.", ask.Owner, ask.Contact)
 	}
+	if a := o.Builtins.Agents; a != nil {
+		v.accountable(file, "builtins.agents.", a.Owner, a.Contact)
+	}
 	if m := o.Builtins.Memory; m != nil {
 		v.accountable(file, "builtins.memory.", m.Owner, m.Contact)
 		v.require(slices.Contains([]policy.Impact{policy.ImpactUnset, policy.Draft, policy.Reversible}, m.Impact), file, "builtins.memory.impact",

@@ -42,6 +42,7 @@ func (v *validation) agent(r Revision) {
 		v.use(object, fmt.Sprintf("tools[%d].", i), use)
 	}
 	v.completion(object, r)
+	v.delegates(object, r)
 	v.automate(object, r)
 	if _, err := r.Digest(); err != nil {
 		v.add(object, "", "%v", err)
@@ -180,4 +181,26 @@ func unconfirmed(o Organisation, r Revision) []string {
 
 func uses(r Revision, name string) bool {
 	return slices.ContainsFunc(r.Tools, func(u ToolUse) bool { return u.Name == name })
+}
+
+// delegates finds what does not fit in whom an agent may hand work to.
+func (v *validation) delegates(object string, r Revision) {
+	for i, d := range r.Delegates {
+		at := fmt.Sprintf("delegates[%d].", i)
+		_, known := v.o.Agent(d.Agent)
+		v.require(known, object, at+"agent", "there is no agent %q", d.Agent)
+		for n, kind := range d.As {
+			v.require(kind == run.SubAgent || kind == run.Sidecar, object, fmt.Sprintf("%sas[%d]", at, n), "must be %s or %s", run.SubAgent, run.Sidecar)
+		}
+		v.require(d.MicroUSD >= 0 && d.Tokens >= 0 && d.Turns >= 0 && d.Duration >= 0, object, at+"microUsd", "no bound may be negative")
+		v.require(d.ResultBytes >= 0 && d.ResultBytes <= mostResultBytes, object, at+"resultBytes", "must be 0 to %d", mostResultBytes)
+	}
+	if len(r.Delegates) == 0 {
+		v.require(!r.Branches, object, "branches", "an agent that hands on no work has no branches")
+		return
+	}
+	v.require(uses(r, tool.DelegateName), object, "delegates", "the agent needs the tool %s to hand work on", tool.DelegateName)
+	v.require(r.Limits.Depth > 0, object, "limits.depth", "must be above 0 for an agent that hands work on")
+	v.require(r.Limits.FanOut > 0, object, "limits.fanOut", "must be above 0 for an agent that hands work on")
+	v.require(r.Limits.RunsAtOnce > 0, object, "limits.runsAtOnce", "must be above 0 for an agent that hands work on")
 }

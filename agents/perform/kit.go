@@ -64,6 +64,9 @@ func (b Builder) box(o agents.Organisation) (*tool.Box, error) {
 	if o.Builtins.Ask != nil {
 		tools = append(tools, tool.NewAsk(o.Builtins.Ask.Owner, o.Builtins.Ask.Contact))
 	}
+	if a := o.Builtins.Agents; a != nil {
+		tools = append(tools, tool.NewDelegate(a.Owner, a.Contact))
+	}
 	if m := o.Builtins.Memory; m != nil {
 		var brain tool.Memory // stays nil where there is none
 		if b.Memory != nil {

@@ -58,35 +58,25 @@ func (r *rules) Tool(name string) (policy.ToolFacts, bool) {
 func (r *rules) Ceiling(acting run.Acting) policy.Authority {
 	var ceiling policy.Authority
 	for i, link := range acting.Links {
-		own := r.own(link, acting.Subject)
+		above, own := ceiling, r.own(link, acting.Subject)
 		switch {
 		case i > 0:
-			ceiling = policy.Meet(r.widened(below(ceiling), link), own)
+			above.Depth = max(above.Depth-1, 0)
 		case acting.Under != nil:
-			ceiling = policy.Meet(r.widened(*acting.Under, link), own)
+			above = *acting.Under
 		default:
-			ceiling = own
+			above = own
 		}
+		if link.Grant != "" && (i > 0 || acting.Under != nil) {
+			given, inForce := r.organisation.GrantCeiling(link.Grant, 0)
+			if !inForce {
+				return policy.Authority{} // what it was started by is gone
+			}
+			above, own = policy.Widen(above, given), policy.Widen(given, own)
+		}
+		ceiling = policy.Meet(above, own)
 	}
 	return ceiling
-}
-
-// below is what an authority leaves to those one level down.
-func below(a policy.Authority) policy.Authority {
-	a.Depth = max(a.Depth-1, 0)
-	return a
-}
-
-// widened adds what the link's grant gives, as long as it is in force.
-func (r *rules) widened(a policy.Authority, link run.Link) policy.Authority {
-	if link.Grant == "" {
-		return a
-	}
-	grant, inForce := r.organisation.GrantCeiling(link.Grant, 0)
-	if !inForce {
-		return policy.Authority{} // what it was started by is gone
-	}
-	return policy.Widen(a, grant)
 }
 
 // own is an agent's authority for a subject. It is the same as long as the
