@@ -85,7 +85,11 @@ func (a *Admission) Start(ctx context.Context, order Order) (Admitted, error) {
 	}
 	started.AudienceSpaces = audience(kit.Organisation, started, order.Participants)
 	a.learned(ctx, kit, &started, payload.Salt)
-	if err := a.recall(ctx, kit, &started, id, payload); err != nil {
+	revision, _ := kit.Organisation.RevisionAt(started.Agent.Name, started.Agent.Revision)
+	recalls := recalling{kit: kit, revision: revision, texts: func(ctx context.Context, ids ...string) (map[string]engine.Payload, error) {
+		return a.journal.Payloads(ctx, ids)
+	}}
+	if err := recalls.into(ctx, &started, id, payload); err != nil {
 		return Admitted{}, err
 	}
 	submission := engine.Submission{Organisation: order.Person.Organisation, Run: id, Command: run.Start{Started: started}, Receipt: remembered}
@@ -196,12 +200,16 @@ func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, now
 	said := order.History[max(0, len(order.History)-maxHistory):]
 	history, withheld := readable(said, authority)
 	snapshot := snapshotOf(kit, revision, facts, goal, said, authority)
+	payer, borrower := share.Payer(revision, order.Person), ""
+	if payer != revision.Department {
+		borrower = payer
+	}
 	started := run.Started{
 		Organisation: o.Name, RunKind: run.Root, Root: id, Conversation: order.Conversation, Subject: order.Person,
 		Chain: []string{order.Person.ID, agents.AgentID(revision.Name)}, Agent: facts, Contact: revision.Contact, Goal: goal, History: history, Withheld: withheld,
 		Snapshot: snapshot, SnapshotDigest: snapshot.Digest(), Authority: authority, Limits: revision.Limits.Run(),
 		Checks: append([]string{outputCheck}, revision.Completion.Names()...), By: order.By,
-		Accounts: o.Accounts(share.Payer(revision, order.Person), order.Conversation, nowMs),
+		Accounts: o.Accounts(payer, order.Conversation, nowMs), Grant: share.ID, Borrower: borrower, Branches: revision.Branches,
 	}
 	if order.Said != nil {
 		started.Said = &order.Said.Said
@@ -209,14 +217,20 @@ func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, now
 	return started, nil
 }
 
-// recall seals into a run what its goal brings to mind. Where memory cannot be
+// recalling asks memory about the goal of a run that is about to begin.
+type recalling struct {
+	kit      *Kit
+	revision agents.Revision
+	texts    engine.Texts
+}
+
+// into seals into the run what its goal brings to mind. Where memory cannot be
 // asked the run is admitted nevertheless, and asks before its first turn.
-func (a *Admission) recall(ctx context.Context, kit *Kit, started *run.Started, id string, goal engine.Payload) error {
-	revision, _ := kit.Organisation.RevisionAt(started.Agent.Name, started.Agent.Revision)
-	if revision.Memory == nil {
+func (r recalling) into(ctx context.Context, started *run.Started, id string, goal engine.Payload) error {
+	if r.revision.Memory == nil {
 		return nil
 	}
-	texts, err := a.journal.Payloads(ctx, goalTexts(*started)[1:])
+	texts, err := r.texts(ctx, goalTexts(*started)[1:]...)
 	if err != nil {
 		return err
 	}
@@ -229,10 +243,10 @@ func (a *Admission) recall(ctx context.Context, kit *Kit, started *run.Started, 
 	for _, message := range started.History {
 		marking = marking.Join(message.Text.Marking)
 	}
-	asks := asking{memory: kit.Memory, budget: *revision.Memory, key: goal.Salt, marking: marking,
-		reader: readerOf(kit.Organisation, started.Subject, *started, started.Authority, id, marking),
+	asks := asking{memory: r.kit.Memory, budget: *r.revision.Memory, key: goal.Salt, marking: marking,
+		reader: readerOf(r.kit.Organisation, started.Subject, *started, started.Authority, id, marking),
 		mayRead: func(labels policy.Labels) bool {
-			return firstModel(kit, kit, revision, started.Authority, labels) >= 0
+			return firstModel(r.kit, r.kit, r.revision, started.Authority, labels) >= 0
 		}}
 	asks.budget.OnOutage = agents.DegradeOnOutage // who waits does so before the first turn
 	got, err := asks.about(ctx, strings.Join(question, "\n"), nil)

@@ -47,6 +47,9 @@ func (j *job) dispatch(ctx context.Context, effect run.DispatchCall) (engine.Pre
 	if err != nil {
 		return engine.Prepared{}, err
 	}
+	if call.Delegate != "" {
+		return j.spawn(ctx, effect, call, checked)
+	}
 	key, err := idempotencyKey(j.state, call)
 	if err != nil {
 		return engine.Prepared{}, err

@@ -30,6 +30,9 @@ func (j *job) verify(ctx context.Context, effect run.Verify) (engine.Prepared, e
 	v := &verification{sealer: j.sealer(), contract: revision.Completion, vars: j.checkVars(texts), box: j.kit.Box,
 		subject: j.subject(), agent: revision.Principal(j.state.Started.Organisation), marking: j.state.Marking, chain: j.state.Started.Chain,
 		directory: j.current.Organisation, memory: j.reader()}
+	if task := j.state.Started.Task; task != nil && task.Result != nil {
+		v.contract.Output, v.contract.Required = texts[task.Result.ID].Bytes, nil // who sent it says what it wants
+	}
 	answer := j.state.LastTurn().Answer.Text
 	if answer != nil {
 		v.answer = texts[answer.ID].Bytes

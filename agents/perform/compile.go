@@ -161,7 +161,7 @@ func (c *compiler) begin() {
 	c.bytes = model.PromptBytes(model.Request{Tools: c.tools})
 	c.remembrance(c.in.State.Started.Snapshot.Memory, c.in.State.Started.Snapshot.MemoryMissing)
 	c.history()
-	c.say(model.Message{Role: model.User, Text: c.goal()})
+	c.say(model.Message{Role: model.User, Text: c.goal() + c.wanted()})
 }
 
 // goal is what the run is to do. What somebody other than its subject said is
@@ -174,6 +174,18 @@ func (c *compiler) goal() string {
 	return c.text(&started.Goal)
 }
 
+// wanted is what form a child's answer must have, in the words after its brief.
+func (c *compiler) wanted() string {
+	task := c.in.State.Started.Task
+	if task == nil || task.Result == nil {
+		return ""
+	}
+	return "\n\n" + resultRule + "\n" + c.text(task.Result)
+}
+
+// resultRule stands before the JSON Schema of a child's result.
+const resultRule = "Answer with one JSON value and nothing else. It must meet this JSON Schema:"
+
 // needs lists the texts that the next extension is made of.
 func (c *compiler) needs(s *run.State) []string {
 	var ids []string
@@ -184,6 +196,9 @@ func (c *compiler) needs(s *run.State) []string {
 	}
 	if len(c.messages) == 0 {
 		add(&s.Started.Goal)
+		if s.Started.Task != nil {
+			add(s.Started.Task.Result)
+		}
 		for i := range s.Started.History {
 			add(&s.Started.History[i].Text)
 		}

@@ -188,8 +188,12 @@ func (h *house) kit(o agents.Organisation) *perform.Kit {
 		if strings.HasPrefix(d.Name, "memory.") {
 			continue
 		}
-		if d.Name == tool.AskName {
+		switch d.Name {
+		case tool.AskName:
 			tools = append(tools, tool.NewAsk("olga", "carl"))
+			continue
+		case tool.DelegateName:
+			tools = append(tools, tool.NewDelegate("olga", "carl"))
 			continue
 		}
 		tools = append(tools, memoryTool{definition: d, house: h, reply: `{"done":true}`})
@@ -285,11 +289,19 @@ func (h *house) workIn(world *mortal) {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(h.t.Context())
 	worker := engine.NewWorker(engine.WorkerConfig{Name: "w", Journal: h, Claims: h, Rules: h.rules,
-		Performer: perform.New(h, h.source, h.delta), World: world, Log: slog.New(slog.DiscardHandler)})
+		Performer: perform.New(h, h.source, h.tree(), h.delta), World: world, Log: slog.New(slog.DiscardHandler)})
 	world.Go(func() { _ = worker.Work(ctx) }) // always nil
 	h.later(time.Minute)
 	cancel()
 	world.Close()
+}
+
+// tree reaches the runs of the house.
+func (h *house) tree() perform.Tree {
+	return struct {
+		*journaltest.Memory
+		*engine.Engine
+	}{h.Memory, engine.New(h, h.rules)}
 }
 
 // later lets time pass.

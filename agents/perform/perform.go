@@ -38,7 +38,19 @@ type Kits interface {
 type Performer struct {
 	kits   Kits
 	source engine.Source
+	tree   Tree
 	deltas func(Delta)
+}
+
+// Tree reaches the other runs of a run's tree.
+type Tree interface {
+	// EndedChildren returns how much news of children a run has, and the records
+	// of the ends of those that are not known.
+	EndedChildren(ctx context.Context, parent string, known func(child string) bool) (news uint64, ends []run.Record, err error)
+	// Submit takes a command to a run.
+	Submit(ctx context.Context, in engine.Submission) (*run.State, error)
+	// State folds a run.
+	State(ctx context.Context, id string) (*run.State, error)
 }
 
 // Delta is a piece of an answer while the model writes it.
@@ -52,13 +64,13 @@ type Delta struct {
 
 var _ engine.Performer = (*Performer)(nil)
 
-// New returns a performer. Deltas gets pieces of answers as they come, for
+// New returns a performer. Tree reaches the runs above and below. Deltas gets pieces of answers as they come, for
 // whoever watches live; nil for nobody.
-func New(kits Kits, source engine.Source, deltas func(Delta)) *Performer {
+func New(kits Kits, source engine.Source, tree Tree, deltas func(Delta)) *Performer {
 	if deltas == nil {
 		deltas = func(Delta) {}
 	}
-	return &Performer{kits: kits, source: source, deltas: deltas}
+	return &Performer{kits: kits, source: source, tree: tree, deltas: deltas}
 }
 
 // job is one effect being readied.
@@ -98,6 +110,10 @@ func (p *Performer) Prepare(ctx context.Context, view engine.View, effect run.Ef
 		return j.probe(ctx, e)
 	case run.Verify:
 		return j.verify(ctx, e)
+	case run.CollectChildren:
+		return j.collect(ctx)
+	case run.StopChild:
+		return j.stop(ctx, e)
 	}
 	return engine.Prepared{}, fmt.Errorf("no way to perform %T", effect)
 }
@@ -139,7 +155,8 @@ func (s *sealer) optional(marking policy.Marking, text string) *run.Text {
 
 // revision is the agent's revision as the run was admitted with it.
 func (j *job) revision() (agents.Revision, error) {
-	revision, found := j.kit.Organisation.RevisionAt(j.state.Started.Agent.Name, j.state.Started.Agent.Revision)
+	agent := j.state.Started.Agent
+	revision, found := j.kit.Organisation.RevisionAt(agent.Name, agent.Revision)
 	if !found {
 		return agents.Revision{}, fmt.Errorf("%w: agent %s is not in its run's configuration", engine.ErrHopeless, j.state.Started.Agent.Name)
 	}

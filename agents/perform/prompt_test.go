@@ -376,7 +376,7 @@ func TestModelsAreTakenOnlyAsFarAsTheRunMay(t *testing.T) {
 		for _, row := range rows {
 			state := h.state(fresh)
 			state.Authority.Models, state.Marking.Labels = row.models, row.labels
-			prepared, err := perform.New(h, h.source, nil).Prepare(t.Context(), engine.View{State: state, Epoch: 1, Texts: h.texts, Rules: h.admitted.Rules, Memory: new(any)}, run.TakeTurn{Turn: 1, Attempt: 1})
+			prepared, err := perform.New(h, h.source, h.tree(), nil).Prepare(t.Context(), engine.View{State: state, Epoch: 1, Texts: h.texts, Rules: h.admitted.Rules, Memory: new(any)}, run.TakeTurn{Turn: 1, Attempt: 1})
 			require.NoError(t, err)
 			require.Equal(t, row.choice, prepared.Command.(run.BeginTurn).Model, "%v", row)
 			if row.choice == "" {

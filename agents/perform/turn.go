@@ -286,8 +286,11 @@ func (t *turnTaking) proposal(proposed model.Proposed) run.Proposal {
 	p.Revision, p.Impact, p.Class, p.CostBound = digest, d.Impact, d.Class, d.CostBound
 	p.Control = len(d.Control) > 0
 	p.Inputs = inputsOf(checked)
-	if d.Name == tool.AskName {
+	switch d.Name {
+	case tool.AskName:
 		p.Asks, p.To = true, t.job.askees(checked.Arguments)
+	case tool.DelegateName:
+		p.Delegate = delegateOf(checked.Arguments)
 	}
 	return p
 }

@@ -86,12 +86,15 @@ func (p *Platform) build(ctx context.Context) (err error) {
 	p.Hub = bus.NewHub(p.Store, entries{p.Store})
 	p.relay = bus.NewRelay(p.bus, writers{p.Store}, p.Store)
 	var truth engine.Journal = p.Store
-	var performer engine.Performer
-	performer, p.stopEffects = boundEffects(ctx, perform.New(p.Kits, p.Source, p.Config.Site.deltas(p.tellText)))
 	if p.Config.Site != nil {
-		truth, performer = sitedJournal{truth, p.Config.Site}, sitedPerformer{performer, p.Config.Site}
+		truth = sitedJournal{truth, p.Config.Site}
 	}
 	p.Engine = engine.New(truth, p.Kits.Rules)
+	var performer engine.Performer
+	performer, p.stopEffects = boundEffects(ctx, perform.New(p.Kits, p.Source, tree{p.Store, p.Engine}, p.Config.Site.deltas(p.tellText)))
+	if p.Config.Site != nil {
+		performer = sitedPerformer{performer, p.Config.Site}
+	}
 	p.Admission = perform.NewAdmission(p.Kits, p.Engine, truth, p.Source)
 	p.worker = engine.NewWorker(engine.WorkerConfig{Name: p.Config.Worker, Journal: truth, Claims: p.Store, Rules: p.Kits.Rules,
 		Performer: performer, World: p.world, Log: p.Config.Log, LeaseMs: p.Config.Lease.Milliseconds(), PollMs: p.Config.Poll.Milliseconds(), Runs: p.Config.Runs})
@@ -100,6 +103,12 @@ func (p *Platform) build(ctx context.Context) (err error) {
 	}
 	p.verifier, err = p.newVerifier()
 	return err
+}
+
+// tree reaches the runs of a tree.
+type tree struct {
+	*journal.Store
+	*engine.Engine
 }
 
 // start begins everything that goes on beside requests.

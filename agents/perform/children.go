@@ -1,0 +1,192 @@
+package perform
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"gantry.dev/agents"
+	"gantry.dev/agents/tool"
+	"gantry.dev/orchestrator/canon"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
+)
+
+// resultLabels is the fault of a result that is above what its parent may read.
+const resultLabels = "LABELS"
+
+// delegateOf is the agent that a call of agents.delegate names.
+func delegateOf(arguments []byte) string {
+	var order tool.Delegation
+	_ = json.Unmarshal(arguments, &order) // the contract was checked
+	return order.Agent
+}
+
+// collect folds the children that ended since the last time.
+func (j *job) collect(ctx context.Context) (engine.Prepared, error) {
+	news, records, err := j.tree.EndedChildren(ctx, j.state.ID, func(id string) bool {
+		child := j.state.Child(id)
+		return child == nil || !child.Live()
+	})
+	if err != nil || len(records) == 0 {
+		return engine.Prepared{}, err
+	}
+	c := &collecting{job: j, sealer: j.sealer()}
+	report := run.ReportChildren{}
+	for _, record := range records {
+		event, err := run.Decode(record)
+		if err != nil {
+			return engine.Prepared{}, fmt.Errorf("end of child %s: %w", record.Run, err)
+		}
+		ended, ends := event.(run.Ended)
+		if !ends {
+			return engine.Prepared{}, fmt.Errorf("%w: child %s has another end", engine.ErrHopeless, record.Run)
+		}
+		end, err := c.end(ctx, j.state.Child(record.Run), ended)
+		if err != nil {
+			return engine.Prepared{}, err
+		}
+		end.Head = record.Digest
+		report.Ends = append(report.Ends, end)
+	}
+	return engine.Prepared{Command: report, Payloads: c.payloads, Heard: news}, nil
+}
+
+// collecting takes results of children.
+type collecting struct {
+	*job
+	*sealer
+}
+
+// end is what the parent keeps of a child's end. The result stays the child's
+// own text, so that what is forgotten of it is forgotten in both.
+func (c *collecting) end(ctx context.Context, child *run.Child, ended run.Ended) (run.ChildEnd, error) {
+	end := run.ChildEnd{ChildEnded: run.ChildEnded{Child: child.ChildStarted.Child, Status: ended.Status, Reason: ended.Reason, Code: ended.Code,
+		Result: ended.Result, Settled: ended.Settled, Unknown: ended.Unknown}}
+	taken := ended.Status == run.StatusCompleted || ended.Status == run.StatusPartial
+	if ended.Result == nil || !taken {
+		end.Result = nil // the answer of a child that failed is no result
+		return end, nil
+	}
+	err := c.take(ctx, child, &end)
+	return end, err
+}
+
+// take holds a result against what the parent asked for and may read.
+func (c *collecting) take(ctx context.Context, child *run.Child, end *run.ChildEnd) error {
+	order, err := c.orderOf(ctx, child)
+	if err != nil {
+		return err
+	}
+	if end.Result.Size > c.mostBytes(child) {
+		end.Fault = run.ResultTooLarge
+		return nil
+	}
+	if len(order.Result) > 0 {
+		if err := c.conform(ctx, child, order, end); err != nil || end.Fault != "" {
+			return err
+		}
+	}
+	if !end.Result.Marking.Labels.Within(c.state.Authority.Labels) {
+		end.Fault = resultLabels
+	}
+	return nil
+}
+
+func (c *collecting) orderOf(ctx context.Context, child *run.Child) (order tool.Delegation, err error) {
+	call := c.state.Call(child.Call)
+	if call == nil {
+		return order, nil
+	}
+	texts, err := c.view.Texts(ctx, call.Arguments.ID)
+	if err != nil {
+		return order, err
+	}
+	_ = json.Unmarshal(texts[call.Arguments.ID].Bytes, &order) // erased arguments ask for nothing
+	return order, nil
+}
+
+func (c *collecting) mostBytes(child *run.Child) int {
+	revision, err := c.revision()
+	terms, known := revision.Delegate(child.Agent, child.RunKind)
+	if err != nil || !known {
+		return agents.DefaultResultBytes
+	}
+	return terms.Bytes()
+}
+
+// conform checks a result against its schema. What was done under a share comes
+// back as one of the values that the share declares, and without the labels of
+// what it was found in: so much was agreed to in advance.
+func (c *collecting) conform(ctx context.Context, child *run.Child, order tool.Delegation, end *run.ChildEnd) error {
+	texts, err := c.view.Texts(ctx, end.Result.ID)
+	if err != nil {
+		return err
+	}
+	payload, present := texts[end.Result.ID]
+	canonical, err := canon.JSON(payload.Bytes)
+	if !present || err != nil {
+		end.Fault = run.ResultInvalid
+		return nil
+	}
+	if grant, lent := c.current.Organisation.Grant(child.Grant); lent && grant.Kind == agents.Share {
+		return c.declassify(grant.ID, order.Result, canonical, end)
+	}
+	schema, err := tool.CompileSchema(order.Result)
+	if err != nil || len(schema.Check(canonical)) > 0 {
+		end.Fault = run.ResultInvalid
+	}
+	return nil
+}
+
+func (c *collecting) declassify(grant string, asked json.RawMessage, canonical []byte, end *run.ChildEnd) error {
+	yield, declared := c.current.Organisation.YieldOf(grant, asked)
+	if !declared {
+		end.Fault = run.ResultInvalid
+		return nil
+	}
+	value, err := yield.Value(canonical)
+	if err != nil {
+		end.Fault = run.ResultInvalid
+		return nil //nolint:nilerr // the fault says it
+	}
+	text := c.seal(policy.Marking{Labels: end.Result.Marking.Labels.Meet(c.state.Authority.Labels), Integrity: policy.FromTool}, value)
+	end.Result = &text
+	return nil
+}
+
+// stop tells a child that it is to end. One that has ended or ends already
+// needs no telling.
+func (j *job) stop(ctx context.Context, effect run.StopChild) (engine.Prepared, error) {
+	by := run.Identity{Principal: j.state.Started.Acting()}
+	if j.state.Cancel != nil {
+		by = j.state.Cancel.By
+	}
+	_, err := j.tree.Submit(ctx, engine.Submission{Organisation: j.state.Started.Organisation, Run: effect.Child, Command: run.Cancel{By: by}})
+	var refusal *run.Refusal
+	if err != nil && !errors.As(err, &refusal) {
+		return engine.Prepared{}, err
+	}
+	return engine.Prepared{Command: run.ReportStopped{Child: effect.Child}}, nil
+}
+
+// earlier finds the result of a run that an earlier run of the same agent for
+// the same person handed work to.
+func (s *spawning) earlier(ctx context.Context, id string) (run.Message, bool, error) {
+	found, err := s.tree.State(ctx, id)
+	if errors.Is(err, engine.ErrNotFound) {
+		return run.Message{}, false, nil
+	}
+	if err != nil {
+		return run.Message{}, false, err
+	}
+	own, its := s.state.Started, found.Started
+	above := len(its.Lineage)
+	if its.Organisation != own.Organisation || its.Subject.ID != own.Subject.ID || above == 0 || its.Lineage[above-1].Agent != own.Agent.Name ||
+		found.Ended == nil || found.Ended.Result == nil || found.Started.Grant != "" {
+		return run.Message{}, false, nil
+	}
+	return run.Message{Author: its.Acting(), Text: *found.Ended.Result}, true, nil
+}
