@@ -28,10 +28,14 @@ const (
 	SteerAbsorbed    Code = "STEER_ABSORBED"    // a steer is absorbed by no turn
 	CallOrder        Code = "CALL_ORDER"        // a call does not stand at its place
 	RunBudget        Code = "RUN_BUDGET"        // the run's amounts are negative, above its limit or not what was paid
-	EndOpen          Code = "END_OPEN"          // the end leaves a call, a steer or a reservation
+	EndOpen          Code = "END_OPEN"          // the end leaves a call, a child, a steer or a reservation
 	RecalledTwice    Code = "RECALLED_TWICE"    // a remembered item is recalled in a state in which the run has it
 	RecallUnsealed   Code = "RECALL_UNSEALED"   // what was recalled is not as it was sealed
 	MarkingLost      Code = "MARKING_LOST"      // the run is marked less than what entered it
+	ChildTwice       Code = "CHILD_TWICE"       // a child starts, is stopped or ends when it cannot
+	ChildOpen        Code = "CHILD_OPEN"        // a call ends before the child that does it
+	FanOut           Code = "FAN_OUT"           // a run has more children than it may have
+	RunsAtOnce       Code = "RUNS_AT_ONCE"      // more runs may be live below a run than allowed
 )
 
 // Broken is a promise that a record breaks.
@@ -68,7 +72,8 @@ type Tally struct {
 	recalled  map[[2]string]bool // by item and state
 	snapshot  string             // digest
 	marking   policy.Marking     // of everything that entered
-	cost      run.Amount
+	books     books
+	children  children
 	cancelled bool
 	ended     bool
 }
@@ -77,7 +82,8 @@ type Tally struct {
 func NewTally() *Tally {
 	return &Tally{approvals: map[string]run.ApprovalRequested{}, granted: map[string]bool{}, used: map[string]bool{},
 		held: map[int]bool{}, intents: map[int]int{}, results: map[int]int{}, keys: map[string]int{}, answered: map[string]bool{},
-		recalled: map[[2]string]bool{}}
+		recalled: map[[2]string]bool{}, books: books{holds: map[string]run.Amount{}, repeated: map[int]bool{}},
+		children: children{delegated: map[int]bool{}, started: map[string]int{}, live: map[string]bool{}, doing: map[int]string{}}}
 }
 
 // Note counts the next event of the journal and returns the promise that it
@@ -93,6 +99,19 @@ func (t *Tally) Note(step Step) *Broken {
 	if broken := t.noteEntry(step.Event); broken != nil {
 		return broken
 	}
+	if broken := t.children.note(step.Event, t.cancelled); broken != nil {
+		return broken
+	}
+	// The event is counted as a whole, whatever it breaks.
+	overdrawn := t.books.note(step.Event)
+	if broken := t.noteAct(step); broken != nil {
+		return broken
+	}
+	return overdrawn
+}
+
+// noteAct counts what is done, decided and asked.
+func (t *Tally) noteAct(step Step) *Broken {
 	switch event := step.Event.(type) {
 	case run.CallJudged:
 		t.held[event.Call] = event.Verdict.Answer == policy.Hold
@@ -146,7 +165,6 @@ func (t *Tally) noteTurn(event run.Event) *Broken {
 			return broken(AfterCancel, "turn %d begins after the cancel", event.Turn)
 		}
 	case run.TurnAnswered:
-		t.cost = t.cost.Plus(event.Cost)
 		for _, steer := range t.asked {
 			t.answered[steer] = true
 		}
@@ -165,7 +183,6 @@ func (t *Tally) noteAttempt(step Step) *Broken {
 		t.intents[event.Call] = event.Intent
 		return t.noteIntent(event, step)
 	case run.CallEnded:
-		t.cost = t.cost.Plus(event.Cost)
 		if t.results[event.Call]++; t.results[event.Call] > 1 {
 			return broken(ResultTwice, "call %d has two results", event.Call)
 		}
@@ -232,16 +249,24 @@ func (t *Tally) Check(s *run.State) *Broken {
 		return broken(RunBudget, "committed %+v above the limit %+v", b.Committed(), b.Limit)
 	case !none.Within(b.Reserved) || !none.Within(b.Settled) || !none.Within(b.Unknown):
 		return broken(RunBudget, "a negative amount in %+v", b)
-	case b.Settled != t.cost:
-		return broken(RunBudget, "settled %+v, but the costs are %+v", b.Settled, t.cost)
+	case b.Settled != t.books.settled || b.Unknown != t.books.unknown:
+		return broken(RunBudget, "settled %+v and unknown %+v, but the costs are %+v and %+v", b.Settled, b.Unknown, t.books.settled, t.books.unknown)
 	}
-	if s.Ended == nil {
-		return nil
+	if s.Ended != nil {
+		if broken := t.checkEnd(s); broken != nil {
+			return broken
+		}
 	}
-	return t.checkEnd(s)
+	if reserved := t.books.reserved(); s.Budget.Reserved != reserved {
+		return broken(RunBudget, "reserved %+v, but what was reserved and not ended is %+v", s.Budget.Reserved, reserved)
+	}
+	return t.children.check(s)
 }
 
 func (t *Tally) checkEnd(s *run.State) *Broken {
+	if live := len(t.children.live); live > 0 {
+		return broken(EndOpen, "%d children live at the end", live)
+	}
 	for i := range s.Calls {
 		if t.results[i+1] != 1 {
 			return broken(EndOpen, "call %d has %d results at the end", i+1, t.results[i+1])

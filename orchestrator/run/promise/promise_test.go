@@ -83,7 +83,6 @@ func TestAnApprovedCallAndALateOutcomeKeepEveryPromise(t *testing.T) {
 }
 
 func TestTheStateIsHeldAgainstTheTally(t *testing.T) {
-	money := func(amount int64) run.Amount { return run.Amount{MicroUSD: amount} }
 	for name, test := range map[string]struct {
 		code  promise.Code
 		state run.State
