@@ -22,7 +22,8 @@ func (w *world) actions() []action {
 	for i := range w.workers {
 		all = append(all, w.workerActions(i)...)
 	}
-	return append(append(all, w.peopleActions()...), w.timeActions()...)
+	all = append(append(all, w.peopleActions()...), w.childActions()...)
+	return append(all, w.timeActions()...)
 }
 
 func (w *world) timeActions() []action {
@@ -53,6 +54,9 @@ func (w *world) timeActions() []action {
 			w.gates[run.ConfigGate("acme")] = w.rules().Revision()
 			return nil
 		})
+	}
+	if w.scope.Below && w.nowMs < deadlineMs && w.state.Ended == nil {
+		add("its time is over", func(w *world) error { w.nowMs = deadlineMs; return nil })
 	}
 	if w.left.Closings > 0 {
 		add("its tree closes", func(w *world) error {

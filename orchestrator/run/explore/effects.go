@@ -36,7 +36,19 @@ func (w *world) prepare(i int, effect run.Effect) []action {
 		return intend(run.BeginTurn{Epoch: epoch, Model: "m", Reserve: run.Amount{MicroUSD: turnCost, Tokens: turnCost}, Steers: w.openSteers(),
 			Memory: w.recalls(e)},
 			&hand{Key: e.Key(), Turn: e.Turn, Attempt: e.Attempt})
+	case run.CollectChildren:
+		return w.collect(i, e.Key())
+	case run.StopChild:
+		return w.tell(i, e.Key(), e.Child)
 	case run.DispatchCall:
+		if w.state.Call(e.Call).Delegate != "" {
+			delegated := intend(run.BeginCall{Epoch: epoch, Call: e.Call, Key: "run/" + strconv.Itoa(e.Call), Inputs: run.CallInputs{Arguments: []byte(`{}`)},
+				NotAfterMs: deadlineMs, Child: w.spawn(e.Call)}, nil)
+			if w.left.Declines > 0 {
+				delegated = append(delegated, submit(" declines", run.DeclineCall{Call: e.Call, Code: "NOT_FOUND"}, func(w *world) { w.left.Declines-- }))
+			}
+			return delegated
+		}
 		return intend(run.BeginCall{Epoch: epoch, Call: e.Call, Key: "run/" + strconv.Itoa(e.Call), Inputs: run.CallInputs{Arguments: []byte(`{}`)}, NotAfterMs: deadlineMs},
 			&hand{Key: e.Key(), Call: e.Call, Intent: e.Intent})
 	case run.RejudgeCall:
@@ -101,6 +113,9 @@ func (w *world) handActions(i, h int, held hand) []action {
 	name := "worker " + strconv.Itoa(i) + " " + held.Key
 	if held.Turn > 0 {
 		return w.turnActions(name, i, h, held)
+	}
+	if held.Child != "" || len(held.Ends) > 0 {
+		return w.bring(i, h, held)
 	}
 	if !held.Done {
 		outcomes := []run.Outcome{run.OutcomeOK, run.OutcomeFailed}

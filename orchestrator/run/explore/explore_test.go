@@ -36,6 +36,9 @@ func scopes() []Scope {
 	read := Proposed{Tool: "look", Class: policy.ClassRead}
 	opaque := Proposed{Tool: "send", Class: policy.Opaque}
 	check := Proposed{Tool: "book", Class: policy.Checkable}
+	child := Proposed{Tool: "delegate", Class: policy.ClassRead, Child: true}
+	heldChild := child
+	heldChild.Held = true
 	ask := Proposed{Tool: "ask", Class: policy.ClassRead, Asks: true}
 	return []Scope{
 		{Name: "held keyed call", Calls: []Proposed{keyed}, Claims: 2, Unknowns: 1, Limits: limits},
@@ -70,6 +73,17 @@ func scopes() []Scope {
 		{Name: "park, question", Calls: []Proposed{ask}, Claims: 1, Parks: 1, Expiries: true, Limits: few},
 		{Name: "cancelled by its tree", Calls: []Proposed{keyed}, Claims: 2, Closings: 1, Limits: few},
 		{Name: "a word on nothing", Calls: []Proposed{keyed, read}, Claims: 1, Strays: true, Limits: few},
+		{Name: "children", Calls: []Proposed{child, child}, Claims: 2, Runs: 2, Limits: few},
+		{Name: "one child at a time", Calls: []Proposed{child, child}, Claims: 1, Runs: 1, Declines: 1, Steers: 1, Limits: few},
+		{Name: "no child may live", Calls: []Proposed{child, heldChild}, Claims: 1, Cancels: 1, Limits: few},
+		{Name: "cancel with a child", Calls: []Proposed{child, read}, Claims: 1, Runs: 1, Cancels: 1, Limits: few},
+		{Name: "cancelled by its tree with a child", Calls: []Proposed{child}, Claims: 2, Runs: 1, Closings: 1, Limits: few},
+		{Name: "park with a child", Calls: []Proposed{child}, Claims: 1, Runs: 1, Parks: 1, Cancels: 1, Limits: few},
+		{Name: "held child", Calls: []Proposed{heldChild}, Claims: 1, Runs: 1, Changes: 1, Declines: 1, Cancels: 1, Expiries: true, Limits: few},
+		{Name: "branches", Calls: []Proposed{child, child}, Claims: 1, Runs: 2, Branches: true, Limits: few,
+			Fates: []run.Status{run.StatusCompleted, run.StatusPartial, run.StatusFailed}},
+		{Name: "a child at its deadline", Calls: []Proposed{child, opaque}, Claims: 1, Runs: 1, Below: true, Unknowns: 1, Limits: final},
+		{Name: "a child at its deadline, steered", Claims: 1, Below: true, Steers: 1, Failures: 1, Cancels: 1, Voids: true, Limits: final},
 		{Name: "park, interrupted", Claims: 1, Parks: 1, Steers: 1, Voids: true, Limits: few},
 	}
 }

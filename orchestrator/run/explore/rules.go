@@ -55,7 +55,12 @@ func (r rules) Tool(name string) (policy.ToolFacts, bool) {
 }
 
 // Ceiling is the authority that every run of the walk starts with.
-func (r rules) Ceiling(run.Acting) policy.Authority { return r.scope.authority() }
+func (r rules) Ceiling(acting run.Acting) policy.Authority {
+	if acting.Under != nil {
+		return policy.Meet(*acting.Under, r.scope.authority())
+	}
+	return r.scope.authority()
+}
 
 // Voices names people by id alone, each for itself.
 func (r rules) Voices(approvers []policy.Approver, person policy.Principal, _ []string, _ int64) ([]string, error) {

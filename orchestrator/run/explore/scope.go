@@ -25,13 +25,18 @@ type Scope struct {
 	Unknowns   int           // tool outcomes that the worker itself cannot tell
 	Repeats    int           // times that a person asks for a repeat
 	Parks      int
-	Closings   int  // the tree that the run stands in may act no more; the cancel comes later
-	Strays     bool // workers speak of attempts that nobody made
-	Expiries   bool // approvals and questions may run out
-	Unchecked  int  // completion checks that could not be made
-	Wrong      int  // completion checks that failed
-	Refusal    bool // the model may refuse
-	Poor       bool // the budget covers no turn until somebody raises it
+	Closings   int          // the tree that the run stands in may act no more; the cancel comes later
+	Strays     bool         // workers speak of attempts that nobody made
+	Expiries   bool         // approvals and questions may run out
+	Unchecked  int          // completion checks that could not be made
+	Wrong      int          // completion checks that failed
+	Refusal    bool         // the model may refuse
+	Poor       bool         // the budget covers no turn until somebody raises it
+	Below      bool         // the run is a child of another one, and its time may be over
+	Branches   bool         // its children are branches of one piece of work
+	Runs       int          // children that may live at once
+	Fates      []run.Status // how children end by themselves; none: as completed
+	Declines   int          // calls that turn out not to be delegable
 	Limits     run.Limits
 }
 
@@ -41,6 +46,7 @@ type Proposed struct {
 	Class policy.EffectClass
 	Held  bool // policy holds it for a person
 	Asks  bool // it is a question
+	Child bool // another agent is to do it
 }
 
 const (
@@ -66,21 +72,29 @@ func (s Scope) authority() policy.Authority {
 		money = 1
 	}
 	return policy.Authority{Tools: tools, MicroUSD: money, Tokens: 1_000, DeadlineMs: deadlineMs, Turns: 9,
-		CallsAtOnce: 2, Stage: policy.Automate}
+		Depth: 1, FanOut: 2, RunsAtOnce: s.Runs, CallsAtOnce: 2, Stage: policy.Automate}
 }
 
 func (s Scope) start() run.Start {
-	return run.Start{Started: run.Started{Organisation: "acme", RunKind: run.Root, Root: "run", Subject: policy.Principal{ID: "asker"},
+	started := run.Started{Organisation: "acme", RunKind: run.Root, Root: "run", Subject: policy.Principal{ID: "asker"},
 		Chain: []string{"asker", "agent"}, Agent: policy.AgentFacts{Name: "agent", Revision: "a1", Owner: "owner"}, Contact: "owner",
 		Goal: run.Text{ID: "goal"}, SnapshotDigest: "snapshot", Authority: s.authority(), Limits: s.Limits, Checks: []string{"done"},
-		Accounts: []string{"acme"}}}
+		Accounts: []string{"acme"}, Branches: s.Branches}
+	if s.Below {
+		started = below(started)
+	}
+	return run.Start{Started: started}
 }
 
 func (s Scope) proposals() []run.Proposal {
 	var proposals []run.Proposal
 	for i, call := range s.Calls {
 		id := string(rune('a' + i))
-		proposals = append(proposals, run.Proposal{Tool: call.Tool, Text: run.Text{ID: "args-" + id, Commitment: id},
+		agent := ""
+		if call.Child {
+			agent = "child"
+		}
+		proposals = append(proposals, run.Proposal{Delegate: agent, Tool: call.Tool, Text: run.Text{ID: "args-" + id, Commitment: id},
 			Fingerprint: id, Revision: "r1", Impact: policy.Reversible, Class: call.Class, CostBound: callCost, Asks: call.Asks,
 			Inputs: run.CallInputs{Arguments: []byte(`{}`)}, Approval: "approval-" + id, Nonce: "nonce-" + id})
 	}

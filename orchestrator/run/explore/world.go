@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -22,8 +23,9 @@ type world struct {
 	owner    int // index of the worker that was given the last lease, -1 for none
 	held     bool
 	workers  [2]worker
-	attempts map[int]int // effects begun outside, by call
-	left     Scope       // what may still happen
+	attempts map[int]int     // effects begun outside, by call
+	children map[string]fate // runs that were started
+	left     Scope           // what may still happen
 }
 
 // stamped is a recorded event with the time and the policy it was committed at.
@@ -58,10 +60,15 @@ type hand struct {
 	Done     bool // it was performed
 	Reported bool
 	Outcome  run.Outcome
+	Ends     []run.ChildEnd // of children, to be reported
+	Child    string         // that was told to stop
 }
 
 func begin(scope Scope) (*world, error) {
-	w := &world{scope: scope, left: scope, nowMs: startMs, policy: firstPolicy, owner: -1, attempts: map[int]int{}, gates: map[string]string{}}
+	w := &world{scope: scope, left: scope, nowMs: startMs, policy: firstPolicy, owner: -1, attempts: map[int]int{}, children: map[string]fate{}, gates: map[string]string{}}
+	if len(scope.Fates) == 0 {
+		w.scope.Fates = []run.Status{run.StatusCompleted}
+	}
 	w.gates[run.ConfigGate("acme")] = w.rules().Revision()
 	w.state = &run.State{ID: "run"}
 	if err := w.submit(scope.start(), 0); err != nil {
@@ -86,6 +93,7 @@ func (w *world) clone() (*world, error) {
 	for k, v := range w.gates {
 		c.gates[k] = v
 	}
+	c.children = maps.Clone(w.children)
 	for i := range c.workers {
 		c.workers[i].hands = slices.Clone(w.workers[i].hands)
 	}
@@ -106,6 +114,8 @@ func (w *world) head() run.Head {
 	if w.held {
 		head.LeaseUntil = w.nowMs + 1
 	}
+	head.News, head.Heard = w.news()
+	head.DueMs = head.Due(w.nowMs)
 	return head
 }
 
@@ -141,6 +151,9 @@ func (w *world) commit(decision run.Decision, from, epoch uint64) error {
 		if err := run.Apply(w.state, event); err != nil {
 			return broken("%v", err)
 		}
+		if err := w.born(event); err != nil {
+			return err
+		}
 		w.events = append(w.events, stamped{event, w.nowMs, w.policy})
 	}
 	for _, gate := range decision.Gates {
@@ -152,7 +165,7 @@ func (w *world) commit(decision run.Decision, from, epoch uint64) error {
 // begins reports whether an event lets something happen outside.
 func begins(event run.Event) bool {
 	switch event.(type) {
-	case run.TurnStarted, run.CallIntended:
+	case run.TurnStarted, run.CallIntended, run.ChildStarted:
 		return true
 	}
 	return false
@@ -189,6 +202,6 @@ func (w *world) key() (string, error) {
 			}
 		}
 	}
-	text, err := json.Marshal([]any{state, w.nowMs, w.policy, w.gates, w.epoch, w.owner, w.held, seats, w.attempts, w.left})
+	text, err := json.Marshal([]any{state, w.nowMs, w.policy, w.gates, w.epoch, w.owner, w.held, seats, w.attempts, w.children, w.left})
 	return string(text), err
 }
