@@ -34,7 +34,8 @@ type house struct {
 	t *testing.T
 	*journaltest.Memory
 	organisation agents.Organisation
-	admitted     *perform.Kit // under which all runs are admitted
+	admitted     *perform.Kit            // in force
+	kits         map[string]*perform.Kit // every one that was, by digest
 	engine       *engine.Engine
 	source       *counting
 	brain        *brain
@@ -205,6 +206,12 @@ func (h *house) kit(o agents.Organisation) *perform.Kit {
 		provider, known := serve(name)
 		return listening{provider, h}, known
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.kits == nil {
+		h.kits = map[string]*perform.Kit{}
+	}
+	h.kits[kit.Digest] = kit
 	return kit
 }
 
@@ -236,8 +243,17 @@ func (l listening) Take(ctx context.Context, request model.Request, deltas func(
 	return answer, err
 }
 
-func (h *house) Current(context.Context, string) (*perform.Kit, error)    { return h.admitted, nil }
-func (h *house) At(context.Context, string, string) (*perform.Kit, error) { return h.admitted, nil }
+func (h *house) Current(context.Context, string) (*perform.Kit, error) { return h.admitted, nil }
+
+// At is the configuration with a digest: the one in force for one that was never.
+func (h *house) At(_ context.Context, _, digest string) (*perform.Kit, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if kit, known := h.kits[digest]; known {
+		return kit, nil
+	}
+	return h.admitted, nil
+}
 
 func (h *house) rules(context.Context, string) (run.Rules, error) { return h.admitted.Rules, nil }
 
