@@ -25,7 +25,7 @@ func (o Organisation) Authority(revision Revision, subject policy.Principal, now
 	may := o.authority(revision, subject.Clearance.Meet(revision.Clearance))
 	may.DeadlineMs += nowMs
 	if share.ID != "" {
-		may = policy.Meet(may, o.bound(share))
+		may = o.cleared(policy.Meet(may, o.bound(share)))
 	}
 	return may
 }

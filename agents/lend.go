@@ -364,7 +364,7 @@ func (o Organisation) GrantCeiling(id string, nowMs int64) (policy.Authority, bo
 	if _, stopped := o.Stopped(revision); stopped {
 		return policy.Authority{}, false
 	}
-	given := policy.Meet(o.full(revision), o.bound(g))
+	given := o.cleared(policy.Meet(o.full(revision), o.bound(g)))
 	if g.Kind == Share {
 		given.WriteSpaces = nil
 		for name, use := range given.Tools {
@@ -396,6 +396,17 @@ func (o Organisation) full(revision Revision) policy.Authority {
 	whole := o.authority(revision, revision.Clearance)
 	whole.DeadlineMs = math.MaxInt64
 	return whole
+}
+
+// cleared leaves out the tools whose results always have a label that the
+// authority may not read: who works under a grant does not even ask for them.
+func (o Organisation) cleared(may policy.Authority) policy.Authority {
+	for name := range may.Tools {
+		if definition, known := o.Tool(name); !known || !definition.Result.Labels.Within(may.Labels) {
+			delete(may.Tools, name)
+		}
+	}
+	return may
 }
 
 // bound is a grant's ceiling as authority has it. What it does not speak of,
