@@ -15,7 +15,7 @@ func (o Organisation) Directory() policy.Directory {
 		People:       make(map[string]policy.Principal, len(o.Principals)+len(o.Agents)),
 		BudgetOwners: make(map[string]string, len(o.Departments)),
 		LabelOwners:  make(map[policy.Label]string, len(o.Labels)),
-		Deputies:     o.standIns(),
+		Deputies:     o.StandIns(),
 	}
 	for _, p := range o.Principals {
 		roster.People[p.ID] = p

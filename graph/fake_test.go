@@ -20,6 +20,7 @@ import (
 	"gantry.dev/graph"
 	"gantry.dev/graph/edge"
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/notice"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
@@ -138,8 +139,25 @@ func (w *world) Epoch(context.Context, string) (string, error) {
 	return string(raw), err
 }
 
-func (w *world) Items(context.Context, graph.Caller) ([]engine.InboxItem, error) {
-	return []engine.InboxItem{{ID: "ap1", Organisation: "acme", Run: "r1", Kind: engine.InboxApproval, Open: true, SinceMs: now.UnixMilli()}}, nil
+func (w *world) Items(context.Context, graph.Caller) ([]graph.Item, error) {
+	return []graph.Item{{InboxItem: engine.InboxItem{ID: "ap1", Organisation: "acme", Run: "r1", Kind: engine.InboxApproval, Open: true, SinceMs: now.UnixMilli()},
+		OnBehalfOf: "anna", RemindedMs: now.UnixMilli()}}, nil
+}
+
+func (w *world) Deputies(_ context.Context, caller graph.Caller) ([]agents.Deputy, error) {
+	return []agents.Deputy{{Person: caller.Principal.ID, Deputy: "anna", From: 1000, Until: 2000}}, nil
+}
+
+func (w *world) SetDeputy(_ context.Context, _ graph.Caller, _ string, deputy graph.DeputyInput) (graph.Change, error) {
+	if deputy.Deputy == "zoe" {
+		return graph.Change{}, agents.ErrNotAPerson
+	}
+	return graph.Change{}, nil
+}
+
+func (w *world) Told(_ context.Context, caller graph.Caller) ([]notice.Notice, error) {
+	return []notice.Notice{{ID: "n1", Item: "ap1", Step: notice.Reminder(1), Person: caller.Principal.ID, Kind: engine.InboxApproval, Agent: "payer",
+		Channel: notice.Channel{Kind: "EMAIL", Target: "hidden@acme.example"}, State: notice.Dead, Attempts: 10, Code: "UNREACHABLE", CreatedMs: 1000, SettledMs: 2000}}, nil
 }
 
 func (w *world) Operation(context.Context, graph.Caller, string, string, []byte) (graph.Operation, error) {

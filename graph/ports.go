@@ -13,6 +13,7 @@ import (
 	"gantry.dev/memory"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/notice"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
@@ -120,10 +121,33 @@ type Conversations interface {
 	Send(ctx context.Context, caller Caller, in Message) (Outcome, error)
 }
 
-// Inbox finds what waits for people.
+// Item is one thing in somebody's inbox. Times are UTC ms; 0 stands for none.
+type Item struct {
+	engine.InboxItem
+	OnBehalfOf  string // principal id whose deputy the caller reacts as; empty: none
+	Onlooker    bool   // it is only shown to the caller, because nobody reacted
+	RemindedMs  int64  // when people were reminded last
+	EscalatedMs int64  // when it was shown to others besides
+	DueMs       int64  // when it will be, unless somebody reacts
+}
+
+// DeputyInput names the caller's deputy; an empty one takes the deputy back.
+type DeputyInput struct {
+	Deputy  string // principal id
+	FromMs  int64  // UTC ms
+	UntilMs int64  // UTC ms, no longer from then on
+}
+
+// Inbox finds what waits for people, and says who reacts for whom.
 type Inbox interface {
 	// Items returns what waits for the caller, oldest first.
-	Items(ctx context.Context, caller Caller) ([]engine.InboxItem, error)
+	Items(ctx context.Context, caller Caller) ([]Item, error)
+	// Deputies returns the caller's deputy and those whose deputy the caller is.
+	Deputies(ctx context.Context, caller Caller) ([]agents.Deputy, error)
+	// SetDeputy names the caller's own deputy, or takes the deputy back.
+	SetDeputy(ctx context.Context, caller Caller, commandID string, deputy DeputyInput) (Change, error)
+	// Told returns the notices that the caller may see, the caller's own first.
+	Told(ctx context.Context, caller Caller) ([]notice.Notice, error)
 }
 
 // Operation is what a call does, in its tool owner's words.

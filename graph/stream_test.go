@@ -20,7 +20,6 @@ import (
 
 	"gantry.dev/graph"
 	"gantry.dev/graph/edge"
-	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -277,7 +276,7 @@ type slowInbox struct {
 	entered, leave chan struct{}
 }
 
-func (s slowInbox) Items(context.Context, graph.Caller) ([]engine.InboxItem, error) {
+func (s slowInbox) Items(context.Context, graph.Caller) ([]graph.Item, error) {
 	s.entered <- struct{}{}
 	<-s.leave
 	return nil, nil

@@ -90,6 +90,14 @@ func (v *viewer) actor(id string) *generated.Actor {
 	return actor
 }
 
+// somebody is actor, or nil for nobody.
+func (v *viewer) somebody(id string) *generated.Actor {
+	if id == "" {
+		return nil
+	}
+	return v.actor(id)
+}
+
 func (v *viewer) actors(ids []string) []*generated.Actor {
 	return each(ids, v.actor)
 }
@@ -260,7 +268,7 @@ func (v *viewer) approval(ctx context.Context, s *run.State, a run.Approval) (*g
 		Reasons: reasons(call.Verdict), Approvers: v.approvers(a.Approvers), Quorum: a.Quorum, ExpiresAt: at(a.NotAfterMs),
 		VoidCause: enum[generated.VoidCause](a.Cause)}
 	out.Decisions = each(a.Decisions, func(d run.ApprovalDecided) *generated.Decision {
-		return &generated.Decision{By: v.actor(d.By.Principal), Granted: d.Granted, Reason: v.optional(d.Reason)}
+		return &generated.Decision{By: v.actor(d.By.Principal), Granted: d.Granted, Reason: v.optional(d.Reason), OnBehalfOf: v.somebody(d.By.OnBehalfOf)}
 	})
 	return out, v.operation(ctx, call, out)
 }
@@ -295,6 +303,7 @@ func (v *viewer) question(s *run.State, q run.Question) *generated.Question {
 	}
 	if q.Answer != nil {
 		out.Answer, out.AnsweredBy = v.text(q.Answer.Answer), v.actor(q.Answer.By.Principal)
+		out.AnsweredOnBehalfOf = v.somebody(q.Answer.By.OnBehalfOf)
 	}
 	return out
 }

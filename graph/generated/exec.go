@@ -73,6 +73,7 @@ type MutationResolver interface {
 	RecallAgent(ctx context.Context, input RecallAgentInput) (*GrantPayload, error)
 	SetStage(ctx context.Context, input SetStageInput) (*AgentPayload, error)
 	LendVoice(ctx context.Context, input LendVoiceInput) (*PersonaPayload, error)
+	SetDeputy(ctx context.Context, input SetDeputyInput) (*DeputyPayload, error)
 	SetBudget(ctx context.Context, input SetBudgetInput) (*BudgetPayload, error)
 	Kill(ctx context.Context, input KillInput) (*KillPayload, error)
 	LiftKill(ctx context.Context, input LiftKillInput) (*KillPayload, error)
@@ -95,6 +96,8 @@ type QueryResolver interface {
 	Runs(ctx context.Context, filter *RunFilter, first int, after *string) (*RunConnection, error)
 	Run(ctx context.Context, id string) (*Run, error)
 	Inbox(ctx context.Context) ([]*InboxItem, error)
+	Deputies(ctx context.Context) ([]*Deputy, error)
+	Notices(ctx context.Context) ([]*Notice, error)
 	Kills(ctx context.Context) ([]*Kill, error)
 	Grants(ctx context.Context, status []GrantStatus) ([]*Grant, error)
 	Personas(ctx context.Context) ([]*Persona, error)
@@ -172,6 +175,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("RunFilter", ec.unmarshalInputRunFilter),
 			graphql.NewInputUnmarshaler("SendMessageInput", ec.unmarshalInputSendMessageInput),
 			graphql.NewInputUnmarshaler("SetBudgetInput", ec.unmarshalInputSetBudgetInput),
+			graphql.NewInputUnmarshaler("SetDeputyInput", ec.unmarshalInputSetDeputyInput),
 			graphql.NewInputUnmarshaler("SetStageInput", ec.unmarshalInputSetStageInput),
 			graphql.NewInputUnmarshaler("ShareAgentInput", ec.unmarshalInputShareAgentInput),
 			graphql.NewInputUnmarshaler("StartConversationInput", ec.unmarshalInputStartConversationInput),
@@ -366,6 +370,10 @@ type Query {
   ): Run
   "What waits for the viewer: calls to decide, questions, limits, uncertain calls, parked runs."
   inbox: [InboxItem!]!
+  "The viewer's deputy and those whose deputy the viewer is, whether or not it is time."
+  deputies: [Deputy!]!
+  "How the viewer was told of what waits, lately; to operators also what could not be delivered to others."
+  notices: [Notice!]!
   "What is stopped now, of what the viewer may know of."
   kills: [Kill!]!
   "The grants that the viewer asked for, agreed to, profits from or answers for something of; those that wait come first."
@@ -1376,6 +1384,8 @@ type Decision {
   granted: Boolean!
   "Why; null for no reason given."
   reason: Text
+  "Whose deputy they spoke as; null where they spoke for themselves."
+  onBehalfOf: Actor
 }
 
 "Where a question stands."
@@ -1406,6 +1416,8 @@ type Question {
   answer: Text
   "Who answered; null while nobody did."
   answeredBy: Actor
+  "Whose deputy they answered as; null where they answered for themselves."
+  answeredOnBehalfOf: Actor
   "When it can no longer be answered."
   expiresAt: Time!
   "Why it is void; null unless it is."
@@ -1582,6 +1594,56 @@ type InboxItem {
   uncertain: [Call!]!
   "Why an operator must look; only for PARKED."
   parked: Parked
+  "Whose deputy the viewer reacts as; null where it waits for the viewer."
+  onBehalfOf: Actor
+  "Whether it is only shown to the viewer, because nobody reacted: who may decide is the same as before."
+  onlooker: Boolean!
+  "When people were reminded last; null before."
+  remindedAt: Time
+  "When it was shown to others besides; null before."
+  escalatedAt: Time
+  "When it will be, unless somebody reacts; null for never."
+  dueAt: Time
+}
+
+"Who decides and answers for a person for a while, under every rule of who may decide."
+type Deputy {
+  "For whom."
+  person: Actor!
+  "Who does."
+  deputy: Actor!
+  "From this moment on."
+  from: Time!
+  "Until this moment."
+  until: Time!
+}
+
+"One word to one person that something waits for them."
+type Notice {
+  "The same whenever it is told again."
+  id: String!
+  "To whom."
+  person: Actor!
+  "What for: ` + "`" + `OPENED` + "`" + `, ` + "`" + `REMINDED_1` + "`" + ` and so on, ` + "`" + `ESCALATED` + "`" + `."
+  step: String!
+  "The id of what waits, within the organisation."
+  item: String!
+  "What waits."
+  kind: InboxKind!
+  "The agent whose run it is."
+  agent: String!
+  "How: ` + "`" + `WEBHOOK` + "`" + `, ` + "`" + `EMAIL` + "`" + `; null where the inbox shows it only."
+  channel: String
+  "What became of it: ` + "`" + `WAITING` + "`" + `, ` + "`" + `SENT` + "`" + `, ` + "`" + `SHOWN` + "`" + `, ` + "`" + `DEAD` + "`" + `, ` + "`" + `OBSOLETE` + "`" + `."
+  state: String!
+  "How often it was tried."
+  attempts: Int!
+  "Why the last attempt failed; null when none did."
+  failure: String
+  "When it was recorded."
+  createdAt: Time!
+  "When it was told or given up; null before."
+  settledAt: Time
 }
 
 "What a part of the organisation may spend in a period."
@@ -2021,6 +2083,11 @@ type Mutation {
     "The voice."
     input: LendVoiceInput!
   ): PersonaPayload!
+  "Names who decides and answers for the viewer for a while, or takes that back. Only for oneself."
+  setDeputy(
+    "The deputy."
+    input: SetDeputyInput!
+  ): DeputyPayload!
   "Changes what a part of the organisation may spend."
   setBudget(
     "The budget."
@@ -2448,6 +2515,32 @@ input LendVoiceInput {
   "Made by the client: a repeat returns the first result."
   commandId: String
   "Echoed."
+  clientMutationId: String
+}
+
+"The viewer's deputy, or none."
+input SetDeputyInput {
+  "Principal id; null takes the deputy back at once."
+  deputy: String
+  "From this moment on; null for now."
+  from: Time
+  "Until this moment; needed for a deputy."
+  until: Time
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"A deputy that was changed."
+type DeputyPayload {
+  "What concerns the viewer now."
+  deputies: [Deputy!]!
+  "Whether it was accepted now; null when it was not accepted."
+  outcome: MutationOutcome
+  "Why it was not accepted."
+  userErrors: [UserError!]!
+  "From the input."
   clientMutationId: String
 }
 
@@ -3224,8 +3317,38 @@ func (ec *executionContext) childFields_Decision(ctx context.Context, field grap
 		return ec.fieldContext_Decision_granted(ctx, field)
 	case "reason":
 		return ec.fieldContext_Decision_reason(ctx, field)
+	case "onBehalfOf":
+		return ec.fieldContext_Decision_onBehalfOf(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Decision", field.Name)
+}
+
+func (ec *executionContext) childFields_Deputy(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "person":
+		return ec.fieldContext_Deputy_person(ctx, field)
+	case "deputy":
+		return ec.fieldContext_Deputy_deputy(ctx, field)
+	case "from":
+		return ec.fieldContext_Deputy_from(ctx, field)
+	case "until":
+		return ec.fieldContext_Deputy_until(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Deputy", field.Name)
+}
+
+func (ec *executionContext) childFields_DeputyPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "deputies":
+		return ec.fieldContext_DeputyPayload_deputies(ctx, field)
+	case "outcome":
+		return ec.fieldContext_DeputyPayload_outcome(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_DeputyPayload_userErrors(ctx, field)
+	case "clientMutationId":
+		return ec.fieldContext_DeputyPayload_clientMutationId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeputyPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_DocumentPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3478,6 +3601,16 @@ func (ec *executionContext) childFields_InboxItem(ctx context.Context, field gra
 		return ec.fieldContext_InboxItem_uncertain(ctx, field)
 	case "parked":
 		return ec.fieldContext_InboxItem_parked(ctx, field)
+	case "onBehalfOf":
+		return ec.fieldContext_InboxItem_onBehalfOf(ctx, field)
+	case "onlooker":
+		return ec.fieldContext_InboxItem_onlooker(ctx, field)
+	case "remindedAt":
+		return ec.fieldContext_InboxItem_remindedAt(ctx, field)
+	case "escalatedAt":
+		return ec.fieldContext_InboxItem_escalatedAt(ctx, field)
+	case "dueAt":
+		return ec.fieldContext_InboxItem_dueAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type InboxItem", field.Name)
 }
@@ -3698,6 +3831,36 @@ func (ec *executionContext) childFields_MissingWord(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type MissingWord", field.Name)
 }
 
+func (ec *executionContext) childFields_Notice(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Notice_id(ctx, field)
+	case "person":
+		return ec.fieldContext_Notice_person(ctx, field)
+	case "step":
+		return ec.fieldContext_Notice_step(ctx, field)
+	case "item":
+		return ec.fieldContext_Notice_item(ctx, field)
+	case "kind":
+		return ec.fieldContext_Notice_kind(ctx, field)
+	case "agent":
+		return ec.fieldContext_Notice_agent(ctx, field)
+	case "channel":
+		return ec.fieldContext_Notice_channel(ctx, field)
+	case "state":
+		return ec.fieldContext_Notice_state(ctx, field)
+	case "attempts":
+		return ec.fieldContext_Notice_attempts(ctx, field)
+	case "failure":
+		return ec.fieldContext_Notice_failure(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Notice_createdAt(ctx, field)
+	case "settledAt":
+		return ec.fieldContext_Notice_settledAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Notice", field.Name)
+}
+
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "hasNextPage":
@@ -3766,6 +3929,8 @@ func (ec *executionContext) childFields_Question(ctx context.Context, field grap
 		return ec.fieldContext_Question_answer(ctx, field)
 	case "answeredBy":
 		return ec.fieldContext_Question_answeredBy(ctx, field)
+	case "answeredOnBehalfOf":
+		return ec.fieldContext_Question_answeredOnBehalfOf(ctx, field)
 	case "expiresAt":
 		return ec.fieldContext_Question_expiresAt(ctx, field)
 	case "voidCause":
@@ -4694,6 +4859,20 @@ func (ec *executionContext) field_Mutation_setBudget_args(ctx context.Context, r
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (SetBudgetInput, error) {
 			return ec.unmarshalNSetBudgetInput2gantryᚗdevᚋgraphᚋgeneratedᚐSetBudgetInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_setDeputy_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (SetDeputyInput, error) {
+			return ec.unmarshalNSetDeputyInput2gantryᚗdevᚋgraphᚋgeneratedᚐSetDeputyInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -8705,6 +8884,258 @@ func (ec *executionContext) fieldContext_Decision_reason(_ context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _Decision_onBehalfOf(ctx context.Context, field graphql.CollectedField, obj *Decision) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Decision_onBehalfOf(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OnBehalfOf, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalOActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Decision_onBehalfOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Decision",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Deputy_person(ctx context.Context, field graphql.CollectedField, obj *Deputy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Deputy_person(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Person, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Deputy_person(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Deputy",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Deputy_deputy(ctx context.Context, field graphql.CollectedField, obj *Deputy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Deputy_deputy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deputy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Deputy_deputy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Deputy",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Deputy_from(ctx context.Context, field graphql.CollectedField, obj *Deputy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Deputy_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Deputy_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Deputy", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Deputy_until(ctx context.Context, field graphql.CollectedField, obj *Deputy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Deputy_until(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Until, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Deputy_until(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Deputy", field, false, false, "Time")
+}
+
+func (ec *executionContext) _DeputyPayload_deputies(ctx context.Context, field graphql.CollectedField, obj *DeputyPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeputyPayload_deputies(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deputies, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Deputy) graphql.Marshaler {
+			return ec.marshalNDeputy2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐDeputyᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeputyPayload_deputies(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeputyPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Deputy(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DeputyPayload_outcome(ctx context.Context, field graphql.CollectedField, obj *DeputyPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeputyPayload_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MutationOutcome) graphql.Marshaler {
+			return ec.marshalOMutationOutcome2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMutationOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeputyPayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeputyPayload", field, false, false, "MutationOutcome")
+}
+
+func (ec *executionContext) _DeputyPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *DeputyPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeputyPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeputyPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeputyPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DeputyPayload_clientMutationId(ctx context.Context, field graphql.CollectedField, obj *DeputyPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeputyPayload_clientMutationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClientMutationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeputyPayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeputyPayload", field, false, false, "String")
+}
+
 func (ec *executionContext) _DocumentPayload_document(ctx context.Context, field graphql.CollectedField, obj *DocumentPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -10940,6 +11371,130 @@ func (ec *executionContext) fieldContext_InboxItem_parked(_ context.Context, fie
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _InboxItem_onBehalfOf(ctx context.Context, field graphql.CollectedField, obj *InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_onBehalfOf(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OnBehalfOf, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalOActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_onBehalfOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "InboxItem",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _InboxItem_onlooker(ctx context.Context, field graphql.CollectedField, obj *InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_onlooker(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Onlooker, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_onlooker(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _InboxItem_remindedAt(ctx context.Context, field graphql.CollectedField, obj *InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_remindedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RemindedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_remindedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, "Time")
+}
+
+func (ec *executionContext) _InboxItem_escalatedAt(ctx context.Context, field graphql.CollectedField, obj *InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_escalatedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EscalatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_escalatedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, "Time")
+}
+
+func (ec *executionContext) _InboxItem_dueAt(ctx context.Context, field graphql.CollectedField, obj *InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_dueAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DueAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_dueAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Kill_scope(ctx context.Context, field graphql.CollectedField, obj *Kill) (ret graphql.Marshaler) {
@@ -13412,6 +13967,50 @@ func (ec *executionContext) fieldContext_Mutation_lendVoice(ctx context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_setDeputy(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_setDeputy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SetDeputy(ctx, fc.Args["input"].(SetDeputyInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *DeputyPayload) graphql.Marshaler {
+			return ec.marshalNDeputyPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐDeputyPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_setDeputy(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeputyPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_setDeputy_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_setBudget(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -13850,6 +14449,291 @@ func (ec *executionContext) fieldContext_Mutation_declassify(ctx context.Context
 		return fc, err
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Notice_id(ctx context.Context, field graphql.CollectedField, obj *Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "String")
+}
+
+func (ec *executionContext) _Notice_person(ctx context.Context, field graphql.CollectedField, obj *Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_person(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Person, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_person(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Notice",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Notice_step(ctx context.Context, field graphql.CollectedField, obj *Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_step(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Step, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_step(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "String")
+}
+
+func (ec *executionContext) _Notice_item(ctx context.Context, field graphql.CollectedField, obj *Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_item(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Item, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_item(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "String")
+}
+
+func (ec *executionContext) _Notice_kind(ctx context.Context, field graphql.CollectedField, obj *Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v InboxKind) graphql.Marshaler {
+			return ec.marshalNInboxKind2gantryᚗdevᚋgraphᚋgeneratedᚐInboxKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "InboxKind")
+}
+
+func (ec *executionContext) _Notice_agent(ctx context.Context, field graphql.CollectedField, obj *Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_agent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Agent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_agent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "String")
+}
+
+func (ec *executionContext) _Notice_channel(ctx context.Context, field graphql.CollectedField, obj *Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_channel(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Channel, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_channel(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "String")
+}
+
+func (ec *executionContext) _Notice_state(ctx context.Context, field graphql.CollectedField, obj *Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "String")
+}
+
+func (ec *executionContext) _Notice_attempts(ctx context.Context, field graphql.CollectedField, obj *Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_attempts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_attempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Notice_failure(ctx context.Context, field graphql.CollectedField, obj *Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_failure(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failure, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_failure(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "String")
+}
+
+func (ec *executionContext) _Notice_createdAt(ctx context.Context, field graphql.CollectedField, obj *Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Notice_settledAt(ctx context.Context, field graphql.CollectedField, obj *Notice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Notice_settledAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SettledAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Notice_settledAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Notice", field, false, false, "Time")
 }
 
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
@@ -14591,6 +15475,70 @@ func (ec *executionContext) fieldContext_Query_inbox(_ context.Context, field gr
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_deputies(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_deputies(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Deputies(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Deputy) graphql.Marshaler {
+			return ec.marshalNDeputy2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐDeputyᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_deputies(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Deputy(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_notices(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_notices(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Notices(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Notice) graphql.Marshaler {
+			return ec.marshalNNotice2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐNoticeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_notices(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Notice(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_kills(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -15311,6 +16259,38 @@ func (ec *executionContext) _Question_answeredBy(ctx context.Context, field grap
 	)
 }
 func (ec *executionContext) fieldContext_Question_answeredBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Question",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Question_answeredOnBehalfOf(ctx context.Context, field graphql.CollectedField, obj *Question) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Question_answeredOnBehalfOf(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AnsweredOnBehalfOf, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalOActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Question_answeredOnBehalfOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Question",
 		Field:      field,
@@ -22663,6 +23643,76 @@ func UnmarshalSetBudgetInput(ctx context.Context, raw any) (SetBudgetInput, erro
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputSetDeputyInput(ctx context.Context, obj any) (SetDeputyInput, error) {
+	var it SetDeputyInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"deputy", "from", "until", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "deputy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("deputy"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Deputy = data
+		case "from":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.From = data
+		case "until":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("until"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Until = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalSetDeputyInput unmarshals raw into the SetDeputyInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalSetDeputyInput(ctx context.Context, raw any) (SetDeputyInput, error) {
+	var out SetDeputyInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "SetDeputyInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputSetStageInput(ctx context.Context, obj any) (SetStageInput, error) {
 	var it SetStageInput
 	if obj == nil {
@@ -24498,6 +25548,107 @@ func (ec *executionContext) _Decision(ctx context.Context, sel ast.SelectionSet,
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "onBehalfOf":
+			out.Values[i] = ec._Decision_onBehalfOf(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var deputyImplementors = []string{"Deputy"}
+
+func (ec *executionContext) _Deputy(ctx context.Context, sel ast.SelectionSet, obj *Deputy) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deputyImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Deputy")
+		case "person":
+			out.Values[i] = ec._Deputy_person(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deputy":
+			out.Values[i] = ec._Deputy_deputy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "from":
+			out.Values[i] = ec._Deputy_from(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "until":
+			out.Values[i] = ec._Deputy_until(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var deputyPayloadImplementors = []string{"DeputyPayload"}
+
+func (ec *executionContext) _DeputyPayload(ctx context.Context, sel ast.SelectionSet, obj *DeputyPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deputyPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeputyPayload")
+		case "deputies":
+			out.Values[i] = ec._DeputyPayload_deputies(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._DeputyPayload_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._DeputyPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "clientMutationId":
+			out.Values[i] = ec._DeputyPayload_clientMutationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -25325,6 +26476,31 @@ func (ec *executionContext) _InboxItem(ctx context.Context, sel ast.SelectionSet
 			}
 		case "parked":
 			out.Values[i] = ec._InboxItem_parked(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "onBehalfOf":
+			out.Values[i] = ec._InboxItem_onBehalfOf(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "onlooker":
+			out.Values[i] = ec._InboxItem_onlooker(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "remindedAt":
+			out.Values[i] = ec._InboxItem_remindedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "escalatedAt":
+			out.Values[i] = ec._InboxItem_escalatedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "dueAt":
+			out.Values[i] = ec._InboxItem_dueAt(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -26192,6 +27368,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "setDeputy":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_setDeputy(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "setBudget":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_setBudget(ctx, field)
@@ -26260,6 +27443,94 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 				return ec._Mutation_declassify(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var noticeImplementors = []string{"Notice"}
+
+func (ec *executionContext) _Notice(ctx context.Context, sel ast.SelectionSet, obj *Notice) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, noticeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Notice")
+		case "id":
+			out.Values[i] = ec._Notice_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "person":
+			out.Values[i] = ec._Notice_person(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "step":
+			out.Values[i] = ec._Notice_step(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "item":
+			out.Values[i] = ec._Notice_item(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._Notice_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "agent":
+			out.Values[i] = ec._Notice_agent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "channel":
+			out.Values[i] = ec._Notice_channel(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._Notice_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "attempts":
+			out.Values[i] = ec._Notice_attempts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failure":
+			out.Values[i] = ec._Notice_failure(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._Notice_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "settledAt":
+			out.Values[i] = ec._Notice_settledAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -26535,6 +27806,18 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_inbox(ctx, field)
 				})
+		case "deputies":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_deputies(ctx, field)
+				})
+		case "notices":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_notices(ctx, field)
+				})
 		case "kills":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
 				true, true,
@@ -26680,6 +27963,11 @@ func (ec *executionContext) _Question(ctx context.Context, sel ast.SelectionSet,
 			}
 		case "answeredBy":
 			out.Values[i] = ec._Question_answeredBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "answeredOnBehalfOf":
+			out.Values[i] = ec._Question_answeredOnBehalfOf(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -29118,6 +30406,38 @@ func (ec *executionContext) unmarshalNDeclassifyInput2gantryᚗdevᚋgraphᚋgen
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNDeputy2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐDeputyᚄ(ctx context.Context, sel ast.SelectionSet, v []*Deputy) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDeputy2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐDeputy(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNDeputy2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐDeputy(ctx context.Context, sel ast.SelectionSet, v *Deputy) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Deputy!")
+		return graphql.Null
+	}
+	return ec._Deputy(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDeputyPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐDeputyPayload(ctx context.Context, sel ast.SelectionSet, v *DeputyPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DeputyPayload!")
+		return graphql.Null
+	}
+	return ec._DeputyPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNDocumentPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐDocumentPayload(ctx context.Context, sel ast.SelectionSet, v *DocumentPayload) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "DocumentPayload!")
@@ -29780,6 +31100,30 @@ func (ec *executionContext) marshalNNode2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐN
 	return ret
 }
 
+func (ec *executionContext) marshalNNotice2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐNoticeᚄ(ctx context.Context, sel ast.SelectionSet, v []*Notice) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNNotice2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐNotice(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNNotice2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐNotice(ctx context.Context, sel ast.SelectionSet, v *Notice) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Notice!")
+		return graphql.Null
+	}
+	return ec._Notice(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNPageInfo2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPageInfo(ctx context.Context, sel ast.SelectionSet, v *PageInfo) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "PageInfo!")
@@ -30115,6 +31459,11 @@ func (ec *executionContext) marshalNSendMessagePayload2ᚖgantryᚗdevᚋgraph�
 
 func (ec *executionContext) unmarshalNSetBudgetInput2gantryᚗdevᚋgraphᚋgeneratedᚐSetBudgetInput(ctx context.Context, v any) (SetBudgetInput, error) {
 	res, err := ec.unmarshalInputSetBudgetInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNSetDeputyInput2gantryᚗdevᚋgraphᚋgeneratedᚐSetDeputyInput(ctx context.Context, v any) (SetDeputyInput, error) {
+	res, err := ec.unmarshalInputSetDeputyInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 

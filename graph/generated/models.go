@@ -456,6 +456,8 @@ type Decision struct {
 	Granted bool `json:"granted"`
 	// Why; null for no reason given.
 	Reason *Text `json:"reason,omitempty"`
+	// Whose deputy they spoke as; null where they spoke for themselves.
+	OnBehalfOf *Actor `json:"onBehalfOf,omitempty"`
 }
 
 // Labels to be taken from an item.
@@ -469,6 +471,30 @@ type DeclassifyInput struct {
 	// Made by the client. A repeat changes nothing more.
 	CommandID *string `json:"commandId,omitempty"`
 	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// Who decides and answers for a person for a while, under every rule of who may decide.
+type Deputy struct {
+	// For whom.
+	Person *Actor `json:"person"`
+	// Who does.
+	Deputy *Actor `json:"deputy"`
+	// From this moment on.
+	From time.Time `json:"from"`
+	// Until this moment.
+	Until time.Time `json:"until"`
+}
+
+// A deputy that was changed.
+type DeputyPayload struct {
+	// What concerns the viewer now.
+	Deputies []*Deputy `json:"deputies"`
+	// Whether it was accepted now; null when it was not accepted.
+	Outcome *MutationOutcome `json:"outcome,omitempty"`
+	// Why it was not accepted.
+	UserErrors []*UserError `json:"userErrors"`
+	// From the input.
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
@@ -732,6 +758,16 @@ type InboxItem struct {
 	Uncertain []*Call `json:"uncertain"`
 	// Why an operator must look; only for PARKED.
 	Parked *Parked `json:"parked,omitempty"`
+	// Whose deputy the viewer reacts as; null where it waits for the viewer.
+	OnBehalfOf *Actor `json:"onBehalfOf,omitempty"`
+	// Whether it is only shown to the viewer, because nobody reacted: who may decide is the same as before.
+	Onlooker bool `json:"onlooker"`
+	// When people were reminded last; null before.
+	RemindedAt *time.Time `json:"remindedAt,omitempty"`
+	// When it was shown to others besides; null before.
+	EscalatedAt *time.Time `json:"escalatedAt,omitempty"`
+	// When it will be, unless somebody reacts; null for never.
+	DueAt *time.Time `json:"dueAt,omitempty"`
 }
 
 // A kill that stands: no new effect begins of what it stops.
@@ -1043,6 +1079,34 @@ type MissingWord struct {
 type Mutation struct {
 }
 
+// One word to one person that something waits for them.
+type Notice struct {
+	// The same whenever it is told again.
+	ID string `json:"id"`
+	// To whom.
+	Person *Actor `json:"person"`
+	// What for: `OPENED`, `REMINDED_1` and so on, `ESCALATED`.
+	Step string `json:"step"`
+	// The id of what waits, within the organisation.
+	Item string `json:"item"`
+	// What waits.
+	Kind InboxKind `json:"kind"`
+	// The agent whose run it is.
+	Agent string `json:"agent"`
+	// How: `WEBHOOK`, `EMAIL`; null where the inbox shows it only.
+	Channel *string `json:"channel,omitempty"`
+	// What became of it: `WAITING`, `SENT`, `SHOWN`, `DEAD`, `OBSOLETE`.
+	State string `json:"state"`
+	// How often it was tried.
+	Attempts int `json:"attempts"`
+	// Why the last attempt failed; null when none did.
+	Failure *string `json:"failure,omitempty"`
+	// When it was recorded.
+	CreatedAt time.Time `json:"createdAt"`
+	// When it was told or given up; null before.
+	SettledAt *time.Time `json:"settledAt,omitempty"`
+}
+
 // Where a page of a connection lies in the whole list.
 type PageInfo struct {
 	// Whether more follows after `endCursor`.
@@ -1129,6 +1193,8 @@ type Question struct {
 	Answer *Text `json:"answer,omitempty"`
 	// Who answered; null while nobody did.
 	AnsweredBy *Actor `json:"answeredBy,omitempty"`
+	// Whose deputy they answered as; null where they answered for themselves.
+	AnsweredOnBehalfOf *Actor `json:"answeredOnBehalfOf,omitempty"`
 	// When it can no longer be answered.
 	ExpiresAt time.Time `json:"expiresAt"`
 	// Why it is void; null unless it is.
@@ -1481,6 +1547,20 @@ type SetBudgetInput struct {
 	Money int64 `json:"money"`
 	// Tokens in its period.
 	Tokens int64 `json:"tokens"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// The viewer's deputy, or none.
+type SetDeputyInput struct {
+	// Principal id; null takes the deputy back at once.
+	Deputy *string `json:"deputy,omitempty"`
+	// From this moment on; null for now.
+	From *time.Time `json:"from,omitempty"`
+	// Until this moment; needed for a deputy.
+	Until *time.Time `json:"until,omitempty"`
 	// Made by the client: a repeat returns the first result.
 	CommandID *string `json:"commandId,omitempty"`
 	// Echoed.

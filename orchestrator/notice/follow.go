@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 )
 
@@ -21,7 +20,8 @@ type Follower struct {
 	Store  *Store
 	People People
 	Now    func(context.Context) (ms int64, _ error) // UTC ms, the database's clock
-	Log    *slog.Logger
+	// Recorded hears that a step of something in an organisation was recorded; nil: nobody does.
+	Recorded func(organisation string)
 }
 
 // keepMs is for how long notices of what waits no more are kept.
@@ -96,5 +96,9 @@ func (f *Follower) record(ctx context.Context, item Item, fresh []Step, told map
 		}
 		steps[step] = recipients
 	}
-	return f.Store.record(ctx, item, steps, nowMs)
+	err := f.Store.record(ctx, item, steps, nowMs)
+	if err == nil && f.Recorded != nil {
+		f.Recorded(item.Organisation)
+	}
+	return err
 }

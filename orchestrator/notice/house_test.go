@@ -85,7 +85,7 @@ func (h *house) Send(_ context.Context, n notice.Notice) error {
 // look lets one process record what is due.
 func (h *house) look() {
 	h.t.Helper()
-	f := notice.Follower{Store: h.store, People: h, Now: h.now, Log: slog.New(slog.DiscardHandler)}
+	f := notice.Follower{Store: h.store, People: h, Now: h.now}
 	require.NoError(h.t, f.Pass(h.t.Context()))
 }
 

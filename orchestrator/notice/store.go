@@ -87,12 +87,12 @@ type stepRow struct {
 	atMs int64
 }
 
-// Steps returns when each step of what was open was recorded, UTC ms.
+// Steps returns when each step of what is open was recorded, UTC ms.
 func (s *Store) Steps(ctx context.Context, organisation string) (map[ItemKey]map[Step]int64, error) {
 	rows, err := rowsOf(ctx, s, func(rows *sql.Rows) (row stepRow, err error) {
 		err = rows.Scan(&row.key.Item, &row.key.SinceMs, &row.step, &row.atMs)
 		return row, err
-	}, "SELECT item, since_ms, step, at_ms FROM notice_steps WHERE organisation = ?", organisation)
+	}, "SELECT n.item, n.since_ms, n.step, n.at_ms FROM notice_steps n WHERE n.organisation = ? AND "+openItem, organisation)
 	steps := map[ItemKey]map[Step]int64{}
 	for _, row := range rows {
 		if steps[row.key] == nil {

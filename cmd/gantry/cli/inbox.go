@@ -72,6 +72,15 @@ func itemLines(item client.Item, hints hints) []string {
 		lines = append(lines, fmt.Sprintf("call %d may or may not have happened: %s %s", call.Number, call.Tool, call.Arguments.Display))
 		next = append(next, hints.command("resolve", id, strconv.Itoa(call.Number), "HAPPENED|NOT_HAPPENED|REPEAT --evidence TEXT"))
 	}
+	if item.OnBehalfOf != nil {
+		lines = append(lines, "you are the deputy of "+item.OnBehalfOf.Principal)
+	}
+	if item.EscalatedAt != nil {
+		lines = append(lines, "nobody has reacted; escalated "+item.EscalatedAt.Format(time.RFC3339))
+	}
+	if item.Onlooker {
+		next = nil // it is only shown
+	}
 	for _, hint := range next {
 		lines = append(lines, "→ "+hint)
 	}

@@ -14,6 +14,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/brain"
 	"gantry.dev/cmd/gantry/cli/lending"
 	"gantry.dev/cmd/gantry/cli/measure"
+	"gantry.dev/cmd/gantry/cli/people"
 	"gantry.dev/cmd/gantry/cli/policies"
 	"gantry.dev/cmd/gantry/ledger"
 	"gantry.dev/cmd/gantry/wire"
@@ -30,6 +31,7 @@ func Root() *cobra.Command {
 	root.AddCommand(lending.Commands()...)
 	root.AddCommand(brain.Commands(brain.House{Ask: ask.Server, Say: ask.Say, JSON: ask.JSON, JSONFlag: ask.JSONFlag},
 		sweepCommand(), rebuildCommand(), reembedCommand(), queueCommand())...)
+	root.AddCommand(people.Commands()...)
 	refuseUnknown(root)
 	sayUse(root)
 	return root

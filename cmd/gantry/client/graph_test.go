@@ -10,10 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/agents"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/graph"
 	"gantry.dev/graph/edge"
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/notice"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 	"gantry.dev/orchestrator/run/account"
@@ -99,8 +101,27 @@ func (w *world) Principal(_ context.Context, organisation, id string) (policy.Pr
 	return anna, nil
 }
 
-func (w *world) Items(context.Context, graph.Caller) ([]engine.InboxItem, error) {
-	return []engine.InboxItem{{ID: "ap1", Organisation: "acme", Run: "r1", Kind: engine.InboxApproval, Open: true, SinceMs: now.UnixMilli()}}, nil
+// inbox has one item, which anna decides for bob.
+type inbox struct{ graph.Inbox }
+
+func (inbox) Items(context.Context, graph.Caller) ([]graph.Item, error) {
+	return []graph.Item{{InboxItem: engine.InboxItem{ID: "ap1", Organisation: "acme", Run: "r1", Kind: engine.InboxApproval, Open: true, SinceMs: now.UnixMilli()}, OnBehalfOf: "bob"}}, nil
+}
+
+func (inbox) Deputies(context.Context, graph.Caller) ([]agents.Deputy, error) {
+	return []agents.Deputy{{Person: "bob", Deputy: "anna", From: 1000, Until: 2000}}, nil
+}
+
+func (inbox) SetDeputy(_ context.Context, _ graph.Caller, _ string, deputy graph.DeputyInput) (graph.Change, error) {
+	if deputy.Deputy == "zoe" {
+		return graph.Change{}, agents.ErrNotAPerson
+	}
+	return graph.Change{}, nil
+}
+
+func (inbox) Told(context.Context, graph.Caller) ([]notice.Notice, error) {
+	return []notice.Notice{{ID: "n1", Item: "ap1", Step: notice.Escalated, Person: "anna", Kind: engine.InboxApproval, Agent: "payer",
+		Channel: notice.Channel{Kind: "WEBHOOK", Target: "https://hidden.example"}, State: notice.Dead, Attempts: 10, Code: "UNREACHABLE", CreatedMs: 1000, SettledMs: 2000}}, nil
 }
 
 type (
@@ -131,7 +152,7 @@ func serveGraph(t *testing.T) (*world, *client.Client) {
 	clock := func() time.Time { return now }
 	verifier, err := edge.NewVerifier(private.Public().(ed25519.PublicKey), "https://issuer", "gantry", clock)
 	require.NoError(t, err)
-	handler, err := graph.NewHandler(graph.Config{Runs: w, Conversations: conversations{}, Inbox: w, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{}, Live: live{world: w},
+	handler, err := graph.NewHandler(graph.Config{Runs: w, Conversations: conversations{}, Inbox: inbox{}, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{}, Live: live{world: w},
 		Directory: w, Verifier: verifier, Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(),
 		NewID: func() string { return "id" }, Clock: clock})
 	require.NoError(t, err)
@@ -212,4 +233,22 @@ func TestRunIsExplainedAndExportedOverTheRealInterface(t *testing.T) {
 	require.Equal(t, 6, report.Records)
 	_, err = c.Status(ctx, "nonsense")
 	require.True(t, client.IsCode(err, "NOT_FOUND"), err)
+}
+
+func TestDeputiesAndNoticesOverTheRealInterface(t *testing.T) {
+	_, c := serveGraph(t)
+	items, err := c.Inbox(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "bob", items[0].OnBehalfOf.Principal)
+	deputies, err := c.SetDeputy(t.Context(), "anna", time.Time{}, time.UnixMilli(2000))
+	require.NoError(t, err)
+	require.Equal(t, "anna", deputies[0].Deputy.Principal)
+	_, err = c.SetDeputy(t.Context(), "", time.Time{}, time.Time{})
+	require.NoError(t, err)
+	_, err = c.SetDeputy(t.Context(), "zoe", time.UnixMilli(1), time.UnixMilli(2000))
+	require.True(t, client.IsCode(err, "NOT_A_PERSON"), err)
+	notices, err := c.Notices(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "DEAD", notices[0].State)
+	require.Equal(t, "WEBHOOK", notices[0].Channel, "and where it would have gone is nobody's to read")
 }

@@ -79,6 +79,12 @@ type Item struct {
 	Limit     *Limit     `json:"limit"`
 	Uncertain []Call     `json:"uncertain"`
 	Parked    *Parked    `json:"parked"`
+
+	OnBehalfOf  *Actor     `json:"onBehalfOf"` // whose deputy the viewer reacts as; nil: it waits for the viewer
+	Onlooker    bool       `json:"onlooker"`   // it is only shown, because nobody reacted
+	RemindedAt  *time.Time `json:"remindedAt"`
+	EscalatedAt *time.Time `json:"escalatedAt"`
+	DueAt       *time.Time `json:"dueAt"` // when it is escalated unless somebody reacts
 }
 
 const (
@@ -87,7 +93,7 @@ const (
  decisions{by{...P} granted} voidCause expiresAt}`
 	questionFields = ` fragment Q on Question{id status run call question{...T} to{...W} expiresAt}`
 	itemFields     = `{id kind since expiresAt run{...R} approval{...A} question{...Q} limit{limit detail approvers{...W}}
- uncertain{...C} parked{code detail}}}` + runFields + callFields + approvalFields + questionFields
+ uncertain{...C} parked{code detail} onBehalfOf{...P} onlooker remindedAt escalatedAt dueAt}}` + runFields + callFields + approvalFields + questionFields
 
 	decisionsDocument = `query($filter:RunFilter,$first:Int!,$after:Cursor){runs(filter:$filter,first:$first,after:$after){
  edges{node{id version approvals{id status decisions{by{...P} granted} voidCause}}} pageInfo{hasNextPage endCursor}}}` + actorFields

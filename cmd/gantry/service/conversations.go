@@ -201,11 +201,3 @@ func (c Conversations) say(ctx context.Context, caller graph.Caller, in graph.Me
 	}
 	return graph.Outcome{}, err
 }
-
-// Inbox answers what waits for people.
-type Inbox struct{ *Service }
-
-// Items returns what waits for the caller.
-func (i Inbox) Items(ctx context.Context, caller graph.Caller) ([]engine.InboxItem, error) {
-	return i.Store.Inbox(ctx, caller.Principal)
-}

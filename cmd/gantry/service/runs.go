@@ -55,7 +55,9 @@ func (r Runs) State(ctx context.Context, caller graph.Caller, runID string) (*ru
 }
 
 // MayFollow is the one rule of who sees a run: whom it concerns, who takes part
-// in its conversation, and who was asked to decide in it.
+// in its conversation, who was asked to decide in it or did; and while something
+// of it waits, whoever may react for those whom it waits for, or was shown it
+// because nobody did.
 func (s *Service) MayFollow(ctx context.Context, person policy.Principal, state *run.State) (bool, error) {
 	if state.Started.Organisation != person.Organisation {
 		return false, nil
@@ -65,10 +67,13 @@ func (s *Service) MayFollow(ctx context.Context, person policy.Principal, state 
 		return false, err
 	}
 	head := run.Head{Organisation: state.Started.Organisation, Subject: state.Started.Subject.ID, Agent: state.Started.Agent.Name}
-	if o.Concerns(person, head) || wasAsked(person, state) {
+	if o.Concerns(person, head) || wasAsked(person, state) || spoke(person, state) {
 		return true, nil
 	}
-	return s.Participates(ctx, person, state.Started.Conversation)
+	if takes, err := s.Participates(ctx, person, state.Started.Conversation); takes || err != nil {
+		return takes, err
+	}
+	return s.watches(ctx, person, state.ID)
 }
 
 // wasAsked reports whether the run named a person to decide or answer.
@@ -182,7 +187,7 @@ func (s *Service) listing(ctx context.Context, person policy.Principal) (func(ru
 	if err != nil {
 		return nil, err
 	}
-	waiting, err := s.Store.Inbox(ctx, person)
+	waiting, err := s.waiting(ctx, person)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/notice"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
@@ -30,6 +31,7 @@ type Service struct {
 	Kits      *Kits
 	Hub       *bus.Hub
 	Source    engine.Source
+	Notices   *notice.Store
 	Brain     memory.Brain // nil: nothing is remembered
 	Feed      Feed         // of what changes in it
 }

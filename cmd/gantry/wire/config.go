@@ -33,6 +33,7 @@ type Config struct {
 	Worker    string            // names this process in leases; unique among processes
 	Lease     time.Duration     // 0: 15 s
 	Poll      time.Duration     // how often to look when nobody tells; 0: 1 s
+	Notices   time.Duration     // how often to look for whom to tell that something waits; 0: 10 s
 	Drain     time.Duration     // how long open requests, and then effects in flight, may take at the end; 0: 10 s
 	Secrets   map[string]string // credential references and their secrets
 	Log       *slog.Logger
@@ -58,6 +59,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Poll == 0 {
 		c.Poll = time.Second
+	}
+	if c.Notices == 0 {
+		c.Notices = 10 * time.Second
 	}
 	if c.Attest == 0 {
 		c.Attest = time.Minute
@@ -88,8 +92,8 @@ func (c Config) Validate() error {
 			faults = append(faults, errors.New("listen: must be host:port"))
 		}
 	}
-	if c.Lease < 0 || c.Poll < 0 || c.Drain < 0 || c.Attest < 0 || c.Memory.Sweep < 0 {
-		faults = append(faults, errors.New("lease, poll, drain, attest, sweep: must not be negative"))
+	if c.Lease < 0 || c.Poll < 0 || c.Drain < 0 || c.Attest < 0 || c.Notices < 0 || c.Memory.Sweep < 0 {
+		faults = append(faults, errors.New("lease, poll, drain, attest, notices, sweep: must not be negative"))
 	}
 	if c.Memory.Qdrant.URL != "" {
 		faults = append(faults, c.Memory.Qdrant.Validate())

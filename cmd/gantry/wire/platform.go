@@ -17,6 +17,7 @@ import (
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
 	"gantry.dev/orchestrator/notary"
+	"gantry.dev/orchestrator/notice"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
@@ -74,6 +75,7 @@ func (p *Platform) build(ctx context.Context) (err error) {
 	if p.Store, err = journal.Open(ctx, journal.Config{DSN: p.Config.Database, MasterKey: p.Keys.Master, OnCommit: p.committed, Between: p.Config.Between}); err != nil {
 		return err
 	}
+	p.Notices = notice.NewStore(p.Store.Databases())
 	if err = p.openMemory(ctx); err != nil {
 		return err
 	}
@@ -135,6 +137,7 @@ func (p *Platform) start(ctx context.Context) {
 	p.every(&p.working, func(ticks <-chan time.Time) { p.hearQueued(work, ticks) })
 	p.every(&p.working, func(ticks <-chan time.Time) { p.relayMemory(work, ticks) })
 	p.working.Go(func() { p.sweepMemory(work) })
+	p.working.Go(func() { p.tellPeople(work) })
 	receiver := bus.Receiver{Bus: p.bus, Verify: p.verify(background), Submit: p.Take}
 	p.every(&p.working, func(ticks <-chan time.Time) { _ = receiver.Run(work, ticks) })
 	p.working.Go(func() {

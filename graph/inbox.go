@@ -1,0 +1,176 @@
+package graph
+
+import (
+	"context"
+	"errors"
+
+	"gantry.dev/agents"
+	"gantry.dev/graph/edge"
+	"gantry.dev/graph/generated"
+	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/notice"
+	"gantry.dev/orchestrator/run"
+)
+
+// Inbox lists what waits for the viewer.
+func (r queries) Inbox(ctx context.Context) ([]*generated.InboxItem, error) {
+	caller, err := edge.CallerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.inbox(ctx, caller)
+}
+
+// inbox reads every run of the items once. An item whose run has moved on, or
+// which the caller may not see, is left out.
+func (r root) inbox(ctx context.Context, caller Caller) ([]*generated.InboxItem, error) {
+	items, err := r.config.Inbox.Items(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	type opened struct {
+		state *run.State
+		shown *generated.Run
+	}
+	v, err := newViewer(ctx, r.config, caller, nil)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]opened{}
+	out := make([]*generated.InboxItem, 0, len(items))
+	for _, item := range items {
+		one, read := known[item.Run]
+		if !read {
+			v, state, err := r.open(ctx, caller, item.Run)
+			if err == nil {
+				one.state = state
+				one.shown, err = v.run(ctx, state)
+			}
+			if err != nil && !errors.Is(err, engine.ErrNotFound) {
+				return nil, err
+			}
+			known[item.Run] = one
+		}
+		if one.shown == nil {
+			continue
+		}
+		shown, waits := inboxItem(item, one.state, one.shown)
+		if !waits {
+			continue
+		}
+		shown.Onlooker, shown.OnBehalfOf = item.Onlooker, v.somebody(item.OnBehalfOf)
+		out = append(out, shown)
+	}
+	return out, nil
+}
+
+func inboxItem(item Item, state *run.State, shown *generated.Run) (*generated.InboxItem, bool) {
+	out := &generated.InboxItem{ID: item.ID, Kind: generated.InboxKind(item.Kind), Since: at(item.SinceMs), ExpiresAt: maybeAt(item.NotAfterMs),
+		Run: shown, Uncertain: []*generated.Call{},
+		RemindedAt: maybeAt(item.RemindedMs), EscalatedAt: maybeAt(item.EscalatedMs), DueAt: maybeAt(item.DueMs)}
+	switch item.Kind {
+	case engine.InboxApproval:
+		for i, approval := range state.Approvals {
+			if approval.Approval == item.ID {
+				out.Approval = shown.Approvals[i]
+			}
+		}
+		return out, out.Approval != nil
+	case engine.InboxQuestion:
+		for i, question := range state.Questions {
+			if question.Question == item.ID {
+				out.Question = shown.Questions[i]
+			}
+		}
+		return out, out.Question != nil
+	case engine.InboxLimit:
+		out.Limit = shown.Limit
+		return out, out.Limit != nil
+	case engine.InboxParked:
+		out.Parked = shown.Parked
+		return out, out.Parked != nil
+	}
+	for i := range state.Calls {
+		if item.ID == engine.CallItem(state.ID, state.Calls[i].CallProposed.Call) {
+			out.Uncertain = append(out.Uncertain, shown.Calls[i])
+		}
+	}
+	return out, len(out.Uncertain) > 0
+}
+
+// Deputies lists the viewer's deputy and those whose deputy the viewer is.
+func (r queries) Deputies(ctx context.Context) ([]*generated.Deputy, error) {
+	caller, err := edge.CallerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.deputies(ctx, caller)
+}
+
+func (r root) deputies(ctx context.Context, caller Caller) ([]*generated.Deputy, error) {
+	list, err := r.config.Inbox.Deputies(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newViewer(ctx, r.config, caller, nil)
+	return each(list, func(d agents.Deputy) *generated.Deputy {
+		return &generated.Deputy{Person: v.actor(d.Person), Deputy: v.actor(d.Deputy), From: at(int64(d.From)), Until: at(int64(d.Until))}
+	}), err
+}
+
+// SetDeputy names the viewer's deputy, or takes the deputy back.
+func (r mutations) SetDeputy(ctx context.Context, in generated.SetDeputyInput) (*generated.DeputyPayload, error) {
+	c, err := r.command(ctx, in.CommandID)
+	var deputy DeputyInput
+	if err == nil {
+		deputy, err = r.deputyOf(in)
+	}
+	var change Change
+	if err == nil {
+		change, err = r.config.Inbox.SetDeputy(ctx, c.caller, c.id, deputy)
+	}
+	refusals, err := userErrors(err)
+	if err != nil {
+		return nil, err
+	}
+	payload := &generated.DeputyPayload{UserErrors: refusals, ClientMutationID: in.ClientMutationID, Deputies: []*generated.Deputy{}}
+	if len(refusals) > 0 {
+		return payload, nil
+	}
+	payload.Outcome = mutationOutcome(change.Replayed)
+	payload.Deputies, err = r.deputies(ctx, c.caller)
+	return payload, err
+}
+
+func (r root) deputyOf(in generated.SetDeputyInput) (DeputyInput, error) {
+	switch {
+	case in.Deputy == nil:
+		return DeputyInput{}, nil
+	case *in.Deputy == "":
+		return DeputyInput{}, &inputError{"INVALID", "deputy", "Name the deputy, or leave it out to have none."}
+	case in.Until == nil:
+		return DeputyInput{}, &inputError{"INVALID", "until", "Say until when the deputy decides for you."}
+	}
+	deputy := DeputyInput{Deputy: *in.Deputy, UntilMs: in.Until.UnixMilli()}
+	if in.From != nil {
+		deputy.FromMs = in.From.UnixMilli()
+	}
+	return deputy, nil
+}
+
+// Notices lists how the viewer was told.
+func (r queries) Notices(ctx context.Context) ([]*generated.Notice, error) {
+	caller, err := edge.CallerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.config.Inbox.Told(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newViewer(ctx, r.config, caller, nil)
+	return each(list, func(n notice.Notice) *generated.Notice {
+		return &generated.Notice{ID: n.ID, Person: v.actor(n.Person), Step: string(n.Step), Item: n.Item, Kind: generated.InboxKind(n.Kind), Agent: n.Agent,
+			Channel: maybe(n.Channel.Kind), State: string(n.State), Attempts: n.Attempts, Failure: maybe(n.Code), CreatedAt: at(n.CreatedMs), SettledAt: maybeAt(n.SettledMs)}
+	}), err
+}
