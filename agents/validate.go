@@ -279,7 +279,8 @@ func (v *validation) configured(name string) bool {
 	return v.o.Builtins.Ask != nil && name == tool.AskName ||
 		v.o.Builtins.Files != nil && strings.HasPrefix(name, "files.") ||
 		v.o.Builtins.Memory != nil && strings.HasPrefix(name, "memory.") ||
-		v.o.Builtins.Findings != nil && name == findings.RecordName
+		v.o.Builtins.Findings != nil && name == findings.RecordName ||
+		v.o.Builtins.Agents != nil && name == tool.DelegateName
 }
 
 // egress requires that the guard would let the tool reach its server.

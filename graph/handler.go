@@ -30,6 +30,7 @@ type Config struct {
 	Brain         memory.Brain
 	Readers       Readers
 	Documents     Documents
+	Researches    Researches
 	Lending       Lending // nil: nothing is lent
 	Live          Live
 	Directory     Directory
@@ -107,6 +108,7 @@ type (
 	subscriptions struct{ root }
 	conversations struct{ root }
 	runs          struct{ root }
+	items         struct{ root }
 )
 
 var _ generated.ResolverRoot = root{}
@@ -119,6 +121,9 @@ func (r root) Mutation() generated.MutationResolver { return mutations{r} }
 
 // Subscription serves streams.
 func (r root) Subscription() generated.SubscriptionResolver { return subscriptions{r} }
+
+// MemoryItem answers what is worked out of an item.
+func (r root) MemoryItem() generated.MemoryItemResolver { return items{r} }
 
 // Conversation answers the edges of a conversation.
 func (r root) Conversation() generated.ConversationResolver { return conversations{r} }

@@ -141,6 +141,26 @@ func ReadBrief(text string) (question string, inputs []string) {
 	return question, inputs
 }
 
+// PerConsolidation is how many results one consolidation is given.
+const PerConsolidation = 64
+
+// Unreadable is the code of a branch whose answer is no Result.
+const Unreadable = "RESULT_UNREADABLE"
+
+// Delegation is how a coordinator hands something on: the arguments of
+// agents.delegate.
+type Delegation struct {
+	Agent   string   `json:"agent"`
+	Brief   string   `json:"brief"`
+	Context []string `json:"context,omitempty"` // whose results go along; only a consolidation has some
+}
+
+// Consolidates reports whether these arguments hand on a consolidation.
+func Consolidates(arguments []byte) bool {
+	var made Delegation
+	return json.Unmarshal(arguments, &made) == nil && len(made.Context) > 0
+}
+
 // ConsolidationBrief is what the consolidator is told.
 func (p Plan) ConsolidationBrief() string {
 	return strings.Join([]string{"The branches of a research have answered; their results are given with this.", questionLine + oneLine(p.Question),

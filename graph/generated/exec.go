@@ -32,6 +32,7 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 type ResolverRoot interface {
 	Agent() AgentResolver
 	Conversation() ConversationResolver
+	MemoryItem() MemoryItemResolver
 	Mutation() MutationResolver
 	Query() QueryResolver
 	Run() RunResolver
@@ -55,10 +56,15 @@ type ConversationResolver interface {
 	Entries(ctx context.Context, obj *Conversation, first int, after *string) (*EntryConnection, error)
 	Runs(ctx context.Context, obj *Conversation, first int, after *string) (*RunConnection, error)
 }
+type MemoryItemResolver interface {
+	Citations(ctx context.Context, obj *MemoryItem) ([]*Citation, error)
+}
 type MutationResolver interface {
 	StartConversation(ctx context.Context, input StartConversationInput) (*StartConversationPayload, error)
 	SendMessage(ctx context.Context, input SendMessageInput) (*SendMessagePayload, error)
 	StartRun(ctx context.Context, input StartRunInput) (*RunPayload, error)
+	StartResearch(ctx context.Context, input StartResearchInput) (*ResearchPayload, error)
+	RetryBranches(ctx context.Context, input RetryBranchesInput) (*ResearchPayload, error)
 	SteerRun(ctx context.Context, input SteerRunInput) (*RunPayload, error)
 	CancelRun(ctx context.Context, input CancelRunInput) (*RunPayload, error)
 	ResumeRun(ctx context.Context, input ResumeRunInput) (*RunPayload, error)
@@ -107,6 +113,7 @@ type QueryResolver interface {
 	Recall(ctx context.Context, query string, spaces []string, kinds []MemoryKind, first int, tokens *int, asOf *time.Time, knownAt *time.Time, archived bool) (*Recollection, error)
 	MemoryItem(ctx context.Context, id string) (*MemoryItem, error)
 	MemoryItems(ctx context.Context, filter *MemoryFilter, first int, after *string) (*MemoryConnection, error)
+	Research(ctx context.Context, id string) (*Research, error)
 	MemorySpaces(ctx context.Context) ([]*MemorySpace, error)
 	ForgetReceipt(ctx context.Context, id string) (*ForgetReceipt, error)
 }
@@ -121,6 +128,7 @@ type SubscriptionResolver interface {
 	ConversationEvents(ctx context.Context, conversation string, after *string) (<-chan *EntryEdge, error)
 	InboxChanged(ctx context.Context) (<-chan []*InboxItem, error)
 	MemoryChanged(ctx context.Context, spaces []string) (<-chan []*MemoryChange, error)
+	ResearchProgress(ctx context.Context, id string) (<-chan *Research, error)
 	TurnText(ctx context.Context, run string) (<-chan *TurnDelta, error)
 }
 
@@ -149,6 +157,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	inputUnmarshalers := func() *graphql.InputUnmarshalerIndex {
 		return graphql.NewInputUnmarshalerIndex(
 			graphql.NewInputUnmarshaler("AnswerQuestionInput", ec.unmarshalInputAnswerQuestionInput),
+			graphql.NewInputUnmarshaler("BranchInput", ec.unmarshalInputBranchInput),
 			graphql.NewInputUnmarshaler("CancelRunInput", ec.unmarshalInputCancelRunInput),
 			graphql.NewInputUnmarshaler("CeilingInput", ec.unmarshalInputCeilingInput),
 			graphql.NewInputUnmarshaler("ConsolidateInput", ec.unmarshalInputConsolidateInput),
@@ -172,6 +181,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("RequestShareInput", ec.unmarshalInputRequestShareInput),
 			graphql.NewInputUnmarshaler("ResolveUncertainInput", ec.unmarshalInputResolveUncertainInput),
 			graphql.NewInputUnmarshaler("ResumeRunInput", ec.unmarshalInputResumeRunInput),
+			graphql.NewInputUnmarshaler("RetryBranchesInput", ec.unmarshalInputRetryBranchesInput),
 			graphql.NewInputUnmarshaler("RunFilter", ec.unmarshalInputRunFilter),
 			graphql.NewInputUnmarshaler("SendMessageInput", ec.unmarshalInputSendMessageInput),
 			graphql.NewInputUnmarshaler("SetBudgetInput", ec.unmarshalInputSetBudgetInput),
@@ -179,6 +189,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("SetStageInput", ec.unmarshalInputSetStageInput),
 			graphql.NewInputUnmarshaler("ShareAgentInput", ec.unmarshalInputShareAgentInput),
 			graphql.NewInputUnmarshaler("StartConversationInput", ec.unmarshalInputStartConversationInput),
+			graphql.NewInputUnmarshaler("StartResearchInput", ec.unmarshalInputStartResearchInput),
 			graphql.NewInputUnmarshaler("StartRunInput", ec.unmarshalInputStartRunInput),
 			graphql.NewInputUnmarshaler("SteerRunInput", ec.unmarshalInputSteerRunInput),
 			graphql.NewInputUnmarshaler("SupersedeInput", ec.unmarshalInputSupersedeInput),
@@ -432,6 +443,11 @@ type Query {
     "Cursor to go on after."
     after: Cursor
   ): MemoryConnection!
+  "A research: a question that many runs looked into, branch by branch."
+  research(
+    "Global id of the run that coordinates it."
+    id: ID!
+  ): Research
   "Where the viewer may read or write, sorted. Conversations that the viewer takes part in are spaces besides: ` + "`" + `conversation:` + "`" + ` and their journal id."
   memorySpaces: [MemorySpace!]!
   "The receipt of something that the viewer had forgotten."
@@ -1792,6 +1808,22 @@ type MemoryItem implements Node {
   supersedes: [ID!]!
   "Global ids of the items that it was made of, as far as the viewer sees them."
   derivedFrom: [ID!]!
+  "The words that a finding rests on, as far as they are shown; none for other kinds."
+  citations: [Citation!]!
+}
+
+"Words that a finding rests on."
+type Citation {
+  "Global id of the item that they stand in; null where the viewer does not see it."
+  item: ID
+  "Where that item is from, for people."
+  passage: String!
+  "The words."
+  quote: String!
+  "Where they begin in the item's text as the viewer sees it, in bytes; null where they are not there for the viewer."
+  start: Int
+  "Where they end there."
+  end: Int
 }
 
 "A part of a text that is not shown."
@@ -1884,6 +1916,74 @@ enum MemoryChangeKind {
   CHANGED
   "The viewer does not see it any more."
   GONE
+}
+
+"A question that many runs looked into, branch by branch."
+type Research {
+  "Global id of the run that coordinates it."
+  id: ID!
+  "Global id of the research whose failed branches it took again; null for none."
+  retryOf: ID
+  "The question; null where the viewer may not see it."
+  question: String
+  "The status of the coordinating run."
+  status: RunStatus!
+  "What stopped it, or could not be done; null for nothing."
+  code: String
+  "The branches, in the order in which they were given; none where the viewer may not see the plan."
+  branches: [Branch!]!
+  "How many have a result."
+  done: Int!
+  "How many are under way."
+  running: Int!
+  "How many failed."
+  failed: Int!
+  "How many have not begun."
+  open: Int!
+  "What was spent so far, by all its runs that have ended and by the coordinating one."
+  spent: Amount!
+  "When it was begun."
+  startedAt: Time!
+  "When it ended; null while it goes on."
+  endedAt: Time
+  "Seconds until the last branch ends, guessed from those that have; null where nothing is known."
+  secondsLeft: Int
+  "What was found, as far as the viewer sees it: first what several branches found, then the rest in the order of the branches."
+  findings: [MemoryItem!]!
+}
+
+"One branch of a research."
+type Branch {
+  "What it is called."
+  title: String!
+  "The documents that it keeps to."
+  inputs: [String!]!
+  "The agent that takes it."
+  agent: String!
+  "How it stands."
+  status: BranchStatus!
+  "Global id of the run that took it; null before it began. The viewer may not be able to see the run."
+  run: ID
+  "Why it failed; null for no reason."
+  code: String
+  "How many findings it brought, as far as the viewer sees them."
+  findings: Int!
+  "What it spent; null before it ended."
+  spent: Amount
+}
+
+"How a branch stands."
+enum BranchStatus {
+  "It has not begun."
+  OPEN
+  "It is under way."
+  RUNNING
+  "It has a result."
+  DONE
+  "An earlier research has its result."
+  KEPT
+  "It has none."
+  FAILED
 }
 
 "A change of what the viewer sees in memory."
@@ -2013,6 +2113,16 @@ type Mutation {
     "What to start."
     input: StartRunInput!
   ): RunPayload!
+  "Has a question looked into by many runs, branch by branch, and made one of what they found."
+  startResearch(
+    "What to look into."
+    input: StartResearchInput!
+  ): ResearchPayload!
+  "Has the branches of a research that failed looked into again; what the others found is kept."
+  retryBranches(
+    "Which research."
+    input: RetryBranchesInput!
+  ): ResearchPayload!
   "Gives guidance to a run."
   steerRun(
     "The guidance."
@@ -2207,6 +2317,70 @@ input StartRunInput {
   "Made by the client: a repeat returns the first result."
   commandId: String
   "Echoed."
+  clientMutationId: String
+}
+
+"What is to be looked into. Exactly one of inputs, queries and branches is given."
+input StartResearchInput {
+  "The agent that coordinates."
+  coordinator: String!
+  "The question, 2000 bytes at most."
+  question: String!
+  "Names of remembered documents, to be divided among branches."
+  inputs: [String!]
+  "How many documents one branch has, 20 at most."
+  perBranch: Int! = 3
+  "Questions, one for each branch."
+  queries: [String!]
+  "The branches themselves."
+  branches: [BranchInput!]
+  "The agent that takes the branches."
+  agent: String!
+  "The agent that makes one of what they found; nobody does when absent."
+  consolidator: String
+  "Branches under way together at most; as the coordinator's limits allow when absent."
+  atOnce: Int
+  "Spend less than the coordinator's limit, for everything."
+  money: MicroUsd
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"One branch of a research."
+input BranchInput {
+  "What it is called, different for each."
+  title: String!
+  "What is asked; the research's question when absent."
+  brief: String
+  "Names of remembered documents to keep to, 20 at most; everything when absent."
+  inputs: [String!]
+  "Another agent than the research's."
+  agent: String
+}
+
+"Which branches are to be looked into again."
+input RetryBranchesInput {
+  "Global id of the run that coordinated the research; it has ended."
+  run: ID!
+  "Another agent for them."
+  agent: String
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"A research that was begun."
+type ResearchPayload {
+  "The research as it is now; null when it was not accepted."
+  research: Research
+  "Whether it was accepted now; null when it was not accepted."
+  outcome: MutationOutcome
+  "Why it was not accepted."
+  userErrors: [UserError!]!
+  "From the input."
   clientMutationId: String
 }
 
@@ -2925,6 +3099,11 @@ type Subscription {
     "Only in these spaces; all outside of conversations when absent."
     spaces: [String!]
   ): [MemoryChange!]!
+  "A research whenever it has moved on, and once at the beginning. It ends when the research has."
+  researchProgress(
+    "Global id of the run that coordinates it."
+    id: ID!
+  ): Research!
   "The text of the turn in flight, while the model writes it. Live only."
   turnText(
     "Global id of the run."
@@ -3159,6 +3338,28 @@ func (ec *executionContext) childFields_Availability(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type Availability", field.Name)
 }
 
+func (ec *executionContext) childFields_Branch(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "title":
+		return ec.fieldContext_Branch_title(ctx, field)
+	case "inputs":
+		return ec.fieldContext_Branch_inputs(ctx, field)
+	case "agent":
+		return ec.fieldContext_Branch_agent(ctx, field)
+	case "status":
+		return ec.fieldContext_Branch_status(ctx, field)
+	case "run":
+		return ec.fieldContext_Branch_run(ctx, field)
+	case "code":
+		return ec.fieldContext_Branch_code(ctx, field)
+	case "findings":
+		return ec.fieldContext_Branch_findings(ctx, field)
+	case "spent":
+		return ec.fieldContext_Branch_spent(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Branch", field.Name)
+}
+
 func (ec *executionContext) childFields_Budget(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "node":
@@ -3269,6 +3470,22 @@ func (ec *executionContext) childFields_Check(ctx context.Context, field graphql
 		return ec.fieldContext_Check_detail(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Check", field.Name)
+}
+
+func (ec *executionContext) childFields_Citation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "item":
+		return ec.fieldContext_Citation_item(ctx, field)
+	case "passage":
+		return ec.fieldContext_Citation_passage(ctx, field)
+	case "quote":
+		return ec.fieldContext_Citation_quote(ctx, field)
+	case "start":
+		return ec.fieldContext_Citation_start(ctx, field)
+	case "end":
+		return ec.fieldContext_Citation_end(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Citation", field.Name)
 }
 
 func (ec *executionContext) childFields_Conversation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3767,6 +3984,8 @@ func (ec *executionContext) childFields_MemoryItem(ctx context.Context, field gr
 		return ec.fieldContext_MemoryItem_supersedes(ctx, field)
 	case "derivedFrom":
 		return ec.fieldContext_MemoryItem_derivedFrom(ctx, field)
+	case "citations":
+		return ec.fieldContext_MemoryItem_citations(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type MemoryItem", field.Name)
 }
@@ -3973,6 +4192,56 @@ func (ec *executionContext) childFields_Recollection(ctx context.Context, field 
 		return ec.fieldContext_Recollection_degraded(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Recollection", field.Name)
+}
+
+func (ec *executionContext) childFields_Research(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Research_id(ctx, field)
+	case "retryOf":
+		return ec.fieldContext_Research_retryOf(ctx, field)
+	case "question":
+		return ec.fieldContext_Research_question(ctx, field)
+	case "status":
+		return ec.fieldContext_Research_status(ctx, field)
+	case "code":
+		return ec.fieldContext_Research_code(ctx, field)
+	case "branches":
+		return ec.fieldContext_Research_branches(ctx, field)
+	case "done":
+		return ec.fieldContext_Research_done(ctx, field)
+	case "running":
+		return ec.fieldContext_Research_running(ctx, field)
+	case "failed":
+		return ec.fieldContext_Research_failed(ctx, field)
+	case "open":
+		return ec.fieldContext_Research_open(ctx, field)
+	case "spent":
+		return ec.fieldContext_Research_spent(ctx, field)
+	case "startedAt":
+		return ec.fieldContext_Research_startedAt(ctx, field)
+	case "endedAt":
+		return ec.fieldContext_Research_endedAt(ctx, field)
+	case "secondsLeft":
+		return ec.fieldContext_Research_secondsLeft(ctx, field)
+	case "findings":
+		return ec.fieldContext_Research_findings(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Research", field.Name)
+}
+
+func (ec *executionContext) childFields_ResearchPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "research":
+		return ec.fieldContext_ResearchPayload_research(ctx, field)
+	case "outcome":
+		return ec.fieldContext_ResearchPayload_outcome(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_ResearchPayload_userErrors(ctx, field)
+	case "clientMutationId":
+		return ec.fieldContext_ResearchPayload_clientMutationId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ResearchPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -4839,6 +5108,20 @@ func (ec *executionContext) field_Mutation_resumeRun_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_retryBranches_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (RetryBranchesInput, error) {
+			return ec.unmarshalNRetryBranchesInput2gantryᚗdevᚋgraphᚋgeneratedᚐRetryBranchesInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_sendMessage_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -4915,6 +5198,20 @@ func (ec *executionContext) field_Mutation_startConversation_args(ctx context.Co
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (StartConversationInput, error) {
 			return ec.unmarshalNStartConversationInput2gantryᚗdevᚋgraphᚋgeneratedᚐStartConversationInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_startResearch_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (StartResearchInput, error) {
+			return ec.unmarshalNStartResearchInput2gantryᚗdevᚋgraphᚋgeneratedᚐStartResearchInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -5213,6 +5510,20 @@ func (ec *executionContext) field_Query_recall_args(ctx context.Context, rawArgs
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_research_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_run_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -5356,6 +5667,20 @@ func (ec *executionContext) field_Subscription_memoryChanged_args(ctx context.Co
 		return nil, err
 	}
 	args["spaces"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_researchProgress_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
 	return args, nil
 }
 
@@ -7411,6 +7736,199 @@ func (ec *executionContext) fieldContext_Availability_until(_ context.Context, f
 	return graphql.NewScalarFieldContext("Availability", field, false, false, "Time")
 }
 
+func (ec *executionContext) _Branch_title(ctx context.Context, field graphql.CollectedField, obj *Branch) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Branch_title(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Title, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Branch_title(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Branch", field, false, false, "String")
+}
+
+func (ec *executionContext) _Branch_inputs(ctx context.Context, field graphql.CollectedField, obj *Branch) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Branch_inputs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Inputs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Branch_inputs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Branch", field, false, false, "String")
+}
+
+func (ec *executionContext) _Branch_agent(ctx context.Context, field graphql.CollectedField, obj *Branch) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Branch_agent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Agent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Branch_agent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Branch", field, false, false, "String")
+}
+
+func (ec *executionContext) _Branch_status(ctx context.Context, field graphql.CollectedField, obj *Branch) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Branch_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v BranchStatus) graphql.Marshaler {
+			return ec.marshalNBranchStatus2gantryᚗdevᚋgraphᚋgeneratedᚐBranchStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Branch_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Branch", field, false, false, "BranchStatus")
+}
+
+func (ec *executionContext) _Branch_run(ctx context.Context, field graphql.CollectedField, obj *Branch) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Branch_run(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Run, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Branch_run(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Branch", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Branch_code(ctx context.Context, field graphql.CollectedField, obj *Branch) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Branch_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Branch_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Branch", field, false, false, "String")
+}
+
+func (ec *executionContext) _Branch_findings(ctx context.Context, field graphql.CollectedField, obj *Branch) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Branch_findings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Findings, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Branch_findings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Branch", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Branch_spent(ctx context.Context, field graphql.CollectedField, obj *Branch) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Branch_spent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Spent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Amount) graphql.Marshaler {
+			return ec.marshalOAmount2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAmount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Branch_spent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Branch",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Amount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Budget_node(ctx context.Context, field graphql.CollectedField, obj *Budget) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8478,6 +8996,121 @@ func (ec *executionContext) fieldContext_Check_detail(_ context.Context, field g
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Citation_item(ctx context.Context, field graphql.CollectedField, obj *Citation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Citation_item(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Item, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Citation_item(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Citation", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Citation_passage(ctx context.Context, field graphql.CollectedField, obj *Citation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Citation_passage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Passage, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Citation_passage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Citation", field, false, false, "String")
+}
+
+func (ec *executionContext) _Citation_quote(ctx context.Context, field graphql.CollectedField, obj *Citation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Citation_quote(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Quote, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Citation_quote(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Citation", field, false, false, "String")
+}
+
+func (ec *executionContext) _Citation_start(ctx context.Context, field graphql.CollectedField, obj *Citation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Citation_start(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Start, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Citation_start(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Citation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Citation_end(ctx context.Context, field graphql.CollectedField, obj *Citation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Citation_end(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.End, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Citation_end(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Citation", field, false, false, "Int")
 }
 
 func (ec *executionContext) _Conversation_id(ctx context.Context, field graphql.CollectedField, obj *Conversation) (ret graphql.Marshaler) {
@@ -12769,6 +13402,38 @@ func (ec *executionContext) fieldContext_MemoryItem_derivedFrom(_ context.Contex
 	return graphql.NewScalarFieldContext("MemoryItem", field, false, false, "ID")
 }
 
+func (ec *executionContext) _MemoryItem_citations(ctx context.Context, field graphql.CollectedField, obj *MemoryItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MemoryItem_citations(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.MemoryItem().Citations(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Citation) graphql.Marshaler {
+			return ec.marshalNCitation2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐCitationᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MemoryItem_citations(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MemoryItem",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Citation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _MemoryPayload_item(ctx context.Context, field graphql.CollectedField, obj *MemoryPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -13345,6 +14010,94 @@ func (ec *executionContext) fieldContext_Mutation_startRun(ctx context.Context, 
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_startRun_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_startResearch(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_startResearch(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().StartResearch(ctx, fc.Args["input"].(StartResearchInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ResearchPayload) graphql.Marshaler {
+			return ec.marshalNResearchPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐResearchPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_startResearch(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ResearchPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_startResearch_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_retryBranches(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_retryBranches(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RetryBranches(ctx, fc.Args["input"].(RetryBranchesInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ResearchPayload) graphql.Marshaler {
+			return ec.marshalNResearchPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐResearchPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_retryBranches(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ResearchPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_retryBranches_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -15899,6 +16652,50 @@ func (ec *executionContext) fieldContext_Query_memoryItems(ctx context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_research(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_research(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Research(ctx, fc.Args["id"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Research) graphql.Marshaler {
+			return ec.marshalOResearch2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐResearch(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_research(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Research(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_research_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_memorySpaces(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16572,6 +17369,488 @@ func (ec *executionContext) _Recollection_degraded(ctx context.Context, field gr
 }
 func (ec *executionContext) fieldContext_Recollection_degraded(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Recollection", field, false, false, "String")
+}
+
+func (ec *executionContext) _Research_id(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Research_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Research", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Research_retryOf(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_retryOf(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RetryOf, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Research_retryOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Research", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Research_question(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_question(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Question, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Research_question(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Research", field, false, false, "String")
+}
+
+func (ec *executionContext) _Research_status(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v RunStatus) graphql.Marshaler {
+			return ec.marshalNRunStatus2gantryᚗdevᚋgraphᚋgeneratedᚐRunStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Research_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Research", field, false, false, "RunStatus")
+}
+
+func (ec *executionContext) _Research_code(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Research_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Research", field, false, false, "String")
+}
+
+func (ec *executionContext) _Research_branches(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_branches(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Branches, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Branch) graphql.Marshaler {
+			return ec.marshalNBranch2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐBranchᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Research_branches(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Research",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Branch(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Research_done(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_done(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Done, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Research_done(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Research", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Research_running(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_running(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Running, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Research_running(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Research", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Research_failed(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_failed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Research_failed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Research", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Research_open(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_open(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Open, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Research_open(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Research", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Research_spent(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_spent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Spent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Amount) graphql.Marshaler {
+			return ec.marshalNAmount2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAmount(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Research_spent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Research",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Amount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Research_startedAt(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Research_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Research", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Research_endedAt(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_endedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Research_endedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Research", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Research_secondsLeft(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_secondsLeft(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SecondsLeft, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Research_secondsLeft(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Research", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Research_findings(ctx context.Context, field graphql.CollectedField, obj *Research) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Research_findings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Findings, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*MemoryItem) graphql.Marshaler {
+			return ec.marshalNMemoryItem2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryItemᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Research_findings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Research",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MemoryItem(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ResearchPayload_research(ctx context.Context, field graphql.CollectedField, obj *ResearchPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ResearchPayload_research(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Research, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Research) graphql.Marshaler {
+			return ec.marshalOResearch2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐResearch(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ResearchPayload_research(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ResearchPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Research(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ResearchPayload_outcome(ctx context.Context, field graphql.CollectedField, obj *ResearchPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ResearchPayload_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MutationOutcome) graphql.Marshaler {
+			return ec.marshalOMutationOutcome2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMutationOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ResearchPayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ResearchPayload", field, false, false, "MutationOutcome")
+}
+
+func (ec *executionContext) _ResearchPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *ResearchPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ResearchPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ResearchPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ResearchPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ResearchPayload_clientMutationId(ctx context.Context, field graphql.CollectedField, obj *ResearchPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ResearchPayload_clientMutationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClientMutationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ResearchPayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ResearchPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _Run_id(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
@@ -18970,6 +20249,50 @@ func (ec *executionContext) fieldContext_Subscription_memoryChanged(ctx context.
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Subscription_memoryChanged_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Subscription_researchProgress(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_researchProgress(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().ResearchProgress(ctx, fc.Args["id"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Research) graphql.Marshaler {
+			return ec.marshalNResearch2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐResearch(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_researchProgress(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Research(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_researchProgress_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -21608,6 +22931,69 @@ func UnmarshalAnswerQuestionInput(ctx context.Context, raw any) (AnswerQuestionI
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputBranchInput(ctx context.Context, obj any) (BranchInput, error) {
+	var it BranchInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"title", "brief", "inputs", "agent"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "title":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("title"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Title = data
+		case "brief":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("brief"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Brief = data
+		case "inputs":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("inputs"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Inputs = data
+		case "agent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("agent"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Agent = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalBranchInput unmarshals raw into the BranchInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalBranchInput(ctx context.Context, raw any) (BranchInput, error) {
+	var out BranchInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "BranchInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCancelRunInput(ctx context.Context, obj any) (CancelRunInput, error) {
 	var it CancelRunInput
 	if obj == nil {
@@ -23429,6 +24815,69 @@ func UnmarshalResumeRunInput(ctx context.Context, raw any) (ResumeRunInput, erro
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputRetryBranchesInput(ctx context.Context, obj any) (RetryBranchesInput, error) {
+	var it RetryBranchesInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"run", "agent", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "run":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("run"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Run = data
+		case "agent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("agent"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Agent = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRetryBranchesInput unmarshals raw into the RetryBranchesInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRetryBranchesInput(ctx context.Context, raw any) (RetryBranchesInput, error) {
+	var out RetryBranchesInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RetryBranchesInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRunFilter(ctx context.Context, obj any) (RunFilter, error) {
 	var it RunFilter
 	if obj == nil {
@@ -23952,6 +25401,129 @@ func (ec *executionContext) unmarshalInputStartConversationInput(ctx context.Con
 func UnmarshalStartConversationInput(ctx context.Context, raw any) (StartConversationInput, error) {
 	var out StartConversationInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "StartConversationInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputStartResearchInput(ctx context.Context, obj any) (StartResearchInput, error) {
+	var it StartResearchInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["perBranch"]; !present {
+		asMap["perBranch"] = 3
+	}
+
+	fieldsInOrder := [...]string{"coordinator", "question", "inputs", "perBranch", "queries", "branches", "agent", "consolidator", "atOnce", "money", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "coordinator":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("coordinator"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Coordinator = data
+		case "question":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("question"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Question = data
+		case "inputs":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("inputs"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Inputs = data
+		case "perBranch":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("perBranch"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.PerBranch = data
+		case "queries":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("queries"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Queries = data
+		case "branches":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("branches"))
+			data, err := ec.unmarshalOBranchInput2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐBranchInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Branches = data
+		case "agent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("agent"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Agent = data
+		case "consolidator":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("consolidator"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Consolidator = data
+		case "atOnce":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("atOnce"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.AtOnce = data
+		case "money":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("money"))
+			data, err := ec.unmarshalOMicroUsd2ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Money = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalStartResearchInput unmarshals raw into the StartResearchInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalStartResearchInput(ctx context.Context, raw any) (StartResearchInput, error) {
+	var out StartResearchInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "StartResearchInput", raw, &out)
 	return out, err
 }
 
@@ -25041,6 +26613,74 @@ func (ec *executionContext) _Availability(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var branchImplementors = []string{"Branch"}
+
+func (ec *executionContext) _Branch(ctx context.Context, sel ast.SelectionSet, obj *Branch) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, branchImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Branch")
+		case "title":
+			out.Values[i] = ec._Branch_title(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "inputs":
+			out.Values[i] = ec._Branch_inputs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "agent":
+			out.Values[i] = ec._Branch_agent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._Branch_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "run":
+			out.Values[i] = ec._Branch_run(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._Branch_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "findings":
+			out.Values[i] = ec._Branch_findings(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "spent":
+			out.Values[i] = ec._Branch_spent(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var budgetImplementors = []string{"Budget"}
 
 func (ec *executionContext) _Budget(ctx context.Context, sel ast.SelectionSet, obj *Budget) graphql.Marshaler {
@@ -25366,6 +27006,59 @@ func (ec *executionContext) _Check(ctx context.Context, sel ast.SelectionSet, ob
 			}
 		case "detail":
 			out.Values[i] = ec._Check_detail(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var citationImplementors = []string{"Citation"}
+
+func (ec *executionContext) _Citation(ctx context.Context, sel ast.SelectionSet, obj *Citation) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, citationImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Citation")
+		case "item":
+			out.Values[i] = ec._Citation_item(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "passage":
+			out.Values[i] = ec._Citation_passage(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "quote":
+			out.Values[i] = ec._Citation_quote(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "start":
+			out.Values[i] = ec._Citation_start(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "end":
+			out.Values[i] = ec._Citation_end(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -26919,98 +28612,104 @@ func (ec *executionContext) _MemoryItem(ctx context.Context, sel ast.SelectionSe
 		case "id":
 			out.Values[i] = ec._MemoryItem_id(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "etag":
 			out.Values[i] = ec._MemoryItem_etag(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "space":
 			out.Values[i] = ec._MemoryItem_space(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "kind":
 			out.Values[i] = ec._MemoryItem_kind(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "subject":
 			out.Values[i] = ec._MemoryItem_subject(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "heading":
 			out.Values[i] = ec._MemoryItem_heading(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "text":
 			out.Values[i] = ec._MemoryItem_text(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "display":
 			out.Values[i] = ec._MemoryItem_display(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "withheld":
 			out.Values[i] = ec._MemoryItem_withheld(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "labels":
 			out.Values[i] = ec._MemoryItem_labels(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "integrity":
 			out.Values[i] = ec._MemoryItem_integrity(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "source":
 			out.Values[i] = ec._MemoryItem_source(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "validFrom":
 			out.Values[i] = ec._MemoryItem_validFrom(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "validTo":
 			out.Values[i] = ec._MemoryItem_validTo(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "recordedAt":
 			out.Values[i] = ec._MemoryItem_recordedAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "expiresAt":
 			out.Values[i] = ec._MemoryItem_expiresAt(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "archived":
 			out.Values[i] = ec._MemoryItem_archived(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "supersedes":
 			out.Values[i] = ec._MemoryItem_supersedes(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "derivedFrom":
 			out.Values[i] = ec._MemoryItem_derivedFrom(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "citations":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._MemoryItem_citations(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -27266,6 +28965,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "startRun":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_startRun(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "startResearch":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_startResearch(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "retryBranches":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_retryBranches(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -27872,6 +29585,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_memoryItems(ctx, field)
 				})
+		case "research":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_research(ctx, field)
+				})
 		case "memorySpaces":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
 				true, true,
@@ -28108,6 +29827,157 @@ func (ec *executionContext) _Recollection(ctx context.Context, sel ast.Selection
 		case "degraded":
 			out.Values[i] = ec._Recollection_degraded(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var researchImplementors = []string{"Research"}
+
+func (ec *executionContext) _Research(ctx context.Context, sel ast.SelectionSet, obj *Research) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, researchImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Research")
+		case "id":
+			out.Values[i] = ec._Research_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "retryOf":
+			out.Values[i] = ec._Research_retryOf(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "question":
+			out.Values[i] = ec._Research_question(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._Research_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._Research_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "branches":
+			out.Values[i] = ec._Research_branches(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "done":
+			out.Values[i] = ec._Research_done(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "running":
+			out.Values[i] = ec._Research_running(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failed":
+			out.Values[i] = ec._Research_failed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "open":
+			out.Values[i] = ec._Research_open(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "spent":
+			out.Values[i] = ec._Research_spent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "startedAt":
+			out.Values[i] = ec._Research_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "endedAt":
+			out.Values[i] = ec._Research_endedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "secondsLeft":
+			out.Values[i] = ec._Research_secondsLeft(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "findings":
+			out.Values[i] = ec._Research_findings(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var researchPayloadImplementors = []string{"ResearchPayload"}
+
+func (ec *executionContext) _ResearchPayload(ctx context.Context, sel ast.SelectionSet, obj *ResearchPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, researchPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ResearchPayload")
+		case "research":
+			out.Values[i] = ec._ResearchPayload_research(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._ResearchPayload_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._ResearchPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "clientMutationId":
+			out.Values[i] = ec._ResearchPayload_clientMutationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -28921,6 +30791,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 		return ec._Subscription_inboxChanged(ctx, fields[0])
 	case "memoryChanged":
 		return ec._Subscription_memoryChanged(ctx, fields[0])
+	case "researchProgress":
+		return ec._Subscription_researchProgress(ctx, fields[0])
 	case "turnText":
 		return ec._Subscription_turnText(ctx, fields[0])
 	default:
@@ -30185,6 +32057,45 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 	return res
 }
 
+func (ec *executionContext) marshalNBranch2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐBranchᚄ(ctx context.Context, sel ast.SelectionSet, v []*Branch) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNBranch2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐBranch(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNBranch2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐBranch(ctx context.Context, sel ast.SelectionSet, v *Branch) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Branch!")
+		return graphql.Null
+	}
+	return ec._Branch(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNBranchInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐBranchInput(ctx context.Context, v any) (*BranchInput, error) {
+	res, err := ec.unmarshalInputBranchInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNBranchStatus2gantryᚗdevᚋgraphᚋgeneratedᚐBranchStatus(ctx context.Context, v any) (BranchStatus, error) {
+	var res BranchStatus
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNBranchStatus2gantryᚗdevᚋgraphᚋgeneratedᚐBranchStatus(ctx context.Context, sel ast.SelectionSet, v BranchStatus) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) marshalNBudget2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐBudgetᚄ(ctx context.Context, sel ast.SelectionSet, v []*Budget) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -30306,6 +32217,30 @@ func (ec *executionContext) unmarshalNCheckVerdict2gantryᚗdevᚋgraphᚋgenera
 
 func (ec *executionContext) marshalNCheckVerdict2gantryᚗdevᚋgraphᚋgeneratedᚐCheckVerdict(ctx context.Context, sel ast.SelectionSet, v CheckVerdict) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) marshalNCitation2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐCitationᚄ(ctx context.Context, sel ast.SelectionSet, v []*Citation) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNCitation2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐCitation(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNCitation2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐCitation(ctx context.Context, sel ast.SelectionSet, v *Citation) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Citation!")
+		return graphql.Null
+	}
+	return ec._Citation(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNConsolidateInput2gantryᚗdevᚋgraphᚋgeneratedᚐConsolidateInput(ctx context.Context, v any) (ConsolidateInput, error) {
@@ -30979,6 +32914,22 @@ func (ec *executionContext) marshalNMemoryEdge2ᚖgantryᚗdevᚋgraphᚋgenerat
 	return ec._MemoryEdge(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNMemoryItem2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryItemᚄ(ctx context.Context, sel ast.SelectionSet, v []*MemoryItem) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMemoryItem2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryItem(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNMemoryItem2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryItem(ctx context.Context, sel ast.SelectionSet, v *MemoryItem) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "MemoryItem!")
@@ -31284,6 +33235,22 @@ func (ec *executionContext) unmarshalNRequestShareInput2gantryᚗdevᚋgraphᚋg
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNResearch2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐResearch(ctx context.Context, sel ast.SelectionSet, v *Research) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Research!")
+		return graphql.Null
+	}
+	return ec._Research(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNResearchPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐResearchPayload(ctx context.Context, sel ast.SelectionSet, v *ResearchPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ResearchPayload!")
+		return graphql.Null
+	}
+	return ec._ResearchPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNResolution2gantryᚗdevᚋgraphᚋgeneratedᚐResolution(ctx context.Context, v any) (Resolution, error) {
 	var res Resolution
 	err := res.UnmarshalGQL(v)
@@ -31301,6 +33268,11 @@ func (ec *executionContext) unmarshalNResolveUncertainInput2gantryᚗdevᚋgraph
 
 func (ec *executionContext) unmarshalNResumeRunInput2gantryᚗdevᚋgraphᚋgeneratedᚐResumeRunInput(ctx context.Context, v any) (ResumeRunInput, error) {
 	res, err := ec.unmarshalInputResumeRunInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNRetryBranchesInput2gantryᚗdevᚋgraphᚋgeneratedᚐRetryBranchesInput(ctx context.Context, v any) (RetryBranchesInput, error) {
+	res, err := ec.unmarshalInputRetryBranchesInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -31506,6 +33478,11 @@ func (ec *executionContext) marshalNStartConversationPayload2ᚖgantryᚗdevᚋg
 		return graphql.Null
 	}
 	return ec._StartConversationPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNStartResearchInput2gantryᚗdevᚋgraphᚋgeneratedᚐStartResearchInput(ctx context.Context, v any) (StartResearchInput, error) {
+	res, err := ec.unmarshalInputStartResearchInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNStartRunInput2gantryᚗdevᚋgraphᚋgeneratedᚐStartRunInput(ctx context.Context, v any) (StartRunInput, error) {
@@ -32149,6 +34126,23 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) unmarshalOBranchInput2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐBranchInputᚄ(ctx context.Context, v any) ([]*BranchInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*BranchInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNBranchInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐBranchInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
 func (ec *executionContext) marshalOBudget2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐBudget(ctx context.Context, sel ast.SelectionSet, v *Budget) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -32531,6 +34525,13 @@ func (ec *executionContext) marshalOQuestion2ᚖgantryᚗdevᚋgraphᚋgenerated
 		return graphql.Null
 	}
 	return ec._Question(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOResearch2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐResearch(ctx context.Context, sel ast.SelectionSet, v *Research) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Research(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalORun2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRun(ctx context.Context, sel ast.SelectionSet, v *Run) graphql.Marshaler {

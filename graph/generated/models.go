@@ -233,6 +233,38 @@ type Availability struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
+// One branch of a research.
+type Branch struct {
+	// What it is called.
+	Title string `json:"title"`
+	// The documents that it keeps to.
+	Inputs []string `json:"inputs"`
+	// The agent that takes it.
+	Agent string `json:"agent"`
+	// How it stands.
+	Status BranchStatus `json:"status"`
+	// Global id of the run that took it; null before it began. The viewer may not be able to see the run.
+	Run *string `json:"run,omitempty"`
+	// Why it failed; null for no reason.
+	Code *string `json:"code,omitempty"`
+	// How many findings it brought, as far as the viewer sees them.
+	Findings int `json:"findings"`
+	// What it spent; null before it ended.
+	Spent *Amount `json:"spent,omitempty"`
+}
+
+// One branch of a research.
+type BranchInput struct {
+	// What it is called, different for each.
+	Title string `json:"title"`
+	// What is asked; the research's question when absent.
+	Brief *string `json:"brief,omitempty"`
+	// Names of remembered documents to keep to, 20 at most; everything when absent.
+	Inputs []string `json:"inputs,omitempty"`
+	// Another agent than the research's.
+	Agent *string `json:"agent,omitempty"`
+}
+
 // What a part of the organisation may spend in a period.
 type Budget struct {
 	// The node, for example `department/finance`.
@@ -367,6 +399,20 @@ type Check struct {
 	Code *string `json:"code,omitempty"`
 	// More about it; null for none.
 	Detail *Text `json:"detail,omitempty"`
+}
+
+// Words that a finding rests on.
+type Citation struct {
+	// Global id of the item that they stand in; null where the viewer does not see it.
+	Item *string `json:"item,omitempty"`
+	// Where that item is from, for people.
+	Passage string `json:"passage"`
+	// The words.
+	Quote string `json:"quote"`
+	// Where they begin in the item's text as the viewer sees it, in bytes; null where they are not there for the viewer.
+	Start *int `json:"start,omitempty"`
+	// Where they end there.
+	End *int `json:"end,omitempty"`
 }
 
 // Several items in one text.
@@ -990,6 +1036,8 @@ type MemoryItem struct {
 	Supersedes []string `json:"supersedes"`
 	// Global ids of the items that it was made of, as far as the viewer sees them.
 	DerivedFrom []string `json:"derivedFrom"`
+	// The words that a finding rests on, as far as they are shown; none for other kinds.
+	Citations []*Citation `json:"citations"`
 }
 
 func (MemoryItem) IsNode() {}
@@ -1299,6 +1347,52 @@ type RequestShareInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
+// A question that many runs looked into, branch by branch.
+type Research struct {
+	// Global id of the run that coordinates it.
+	ID string `json:"id"`
+	// Global id of the research whose failed branches it took again; null for none.
+	RetryOf *string `json:"retryOf,omitempty"`
+	// The question; null where the viewer may not see it.
+	Question *string `json:"question,omitempty"`
+	// The status of the coordinating run.
+	Status RunStatus `json:"status"`
+	// What stopped it, or could not be done; null for nothing.
+	Code *string `json:"code,omitempty"`
+	// The branches, in the order in which they were given; none where the viewer may not see the plan.
+	Branches []*Branch `json:"branches"`
+	// How many have a result.
+	Done int `json:"done"`
+	// How many are under way.
+	Running int `json:"running"`
+	// How many failed.
+	Failed int `json:"failed"`
+	// How many have not begun.
+	Open int `json:"open"`
+	// What was spent so far, by all its runs that have ended and by the coordinating one.
+	Spent *Amount `json:"spent"`
+	// When it was begun.
+	StartedAt time.Time `json:"startedAt"`
+	// When it ended; null while it goes on.
+	EndedAt *time.Time `json:"endedAt,omitempty"`
+	// Seconds until the last branch ends, guessed from those that have; null where nothing is known.
+	SecondsLeft *int `json:"secondsLeft,omitempty"`
+	// What was found, as far as the viewer sees it: first what several branches found, then the rest in the order of the branches.
+	Findings []*MemoryItem `json:"findings"`
+}
+
+// A research that was begun.
+type ResearchPayload struct {
+	// The research as it is now; null when it was not accepted.
+	Research *Research `json:"research,omitempty"`
+	// Whether it was accepted now; null when it was not accepted.
+	Outcome *MutationOutcome `json:"outcome,omitempty"`
+	// Why it was not accepted.
+	UserErrors []*UserError `json:"userErrors"`
+	// From the input.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // A finding on an uncertain call.
 type ResolveUncertainInput struct {
 	// Global id of the run.
@@ -1333,6 +1427,18 @@ type ResumeRunInput struct {
 	Accept bool `json:"accept"`
 	// End the run instead.
 	End bool `json:"end"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// Which branches are to be looked into again.
+type RetryBranchesInput struct {
+	// Global id of the run that coordinated the research; it has ended.
+	Run string `json:"run"`
+	// Another agent for them.
+	Agent *string `json:"agent,omitempty"`
 	// Made by the client: a repeat returns the first result.
 	CommandID *string `json:"commandId,omitempty"`
 	// Echoed.
@@ -1646,6 +1752,34 @@ type StartConversationPayload struct {
 	// Why it was not accepted.
 	UserErrors []*UserError `json:"userErrors"`
 	// From the input.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// What is to be looked into. Exactly one of inputs, queries and branches is given.
+type StartResearchInput struct {
+	// The agent that coordinates.
+	Coordinator string `json:"coordinator"`
+	// The question, 2000 bytes at most.
+	Question string `json:"question"`
+	// Names of remembered documents, to be divided among branches.
+	Inputs []string `json:"inputs,omitempty"`
+	// How many documents one branch has, 20 at most.
+	PerBranch int `json:"perBranch"`
+	// Questions, one for each branch.
+	Queries []string `json:"queries,omitempty"`
+	// The branches themselves.
+	Branches []*BranchInput `json:"branches,omitempty"`
+	// The agent that takes the branches.
+	Agent string `json:"agent"`
+	// The agent that makes one of what they found; nobody does when absent.
+	Consolidator *string `json:"consolidator,omitempty"`
+	// Branches under way together at most; as the coordinator's limits allow when absent.
+	AtOnce *int `json:"atOnce,omitempty"`
+	// Spend less than the coordinator's limit, for everything.
+	Money *int64 `json:"money,omitempty"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
@@ -2162,6 +2296,73 @@ func (e *ApprovalStatus) UnmarshalJSON(b []byte) error {
 }
 
 func (e ApprovalStatus) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// How a branch stands.
+type BranchStatus string
+
+const (
+	// It has not begun.
+	BranchStatusOpen BranchStatus = "OPEN"
+	// It is under way.
+	BranchStatusRunning BranchStatus = "RUNNING"
+	// It has a result.
+	BranchStatusDone BranchStatus = "DONE"
+	// An earlier research has its result.
+	BranchStatusKept BranchStatus = "KEPT"
+	// It has none.
+	BranchStatusFailed BranchStatus = "FAILED"
+)
+
+var AllBranchStatus = []BranchStatus{
+	BranchStatusOpen,
+	BranchStatusRunning,
+	BranchStatusDone,
+	BranchStatusKept,
+	BranchStatusFailed,
+}
+
+func (e BranchStatus) IsValid() bool {
+	switch e {
+	case BranchStatusOpen, BranchStatusRunning, BranchStatusDone, BranchStatusKept, BranchStatusFailed:
+		return true
+	}
+	return false
+}
+
+func (e BranchStatus) String() string {
+	return string(e)
+}
+
+func (e *BranchStatus) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = BranchStatus(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid BranchStatus", str)
+	}
+	return nil
+}
+
+func (e BranchStatus) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *BranchStatus) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e BranchStatus) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -20,8 +20,6 @@ const (
 	// batch is how many branches one turn proposes where the plan sets no bound:
 	// how many of them are under way together is for the run's limits.
 	batch = 64
-	// contextMost is how many results one consolidation is given.
-	contextMost = 64
 	// callBytes is what a call costs of an answer besides its arguments.
 	callBytes = 64
 )
@@ -85,13 +83,6 @@ type delegated struct {
 	result research.Result
 }
 
-// delegation are the arguments of agents.delegate.
-type delegation struct {
-	Agent   string   `json:"agent"`
-	Brief   string   `json:"brief"`
-	Context []string `json:"context,omitempty"` // whose results go along
-}
-
 func read(request model.Request) *coordination {
 	c := &coordination{fault: fmt.Errorf("there is none"), room: int(request.MaxTokens) * model.BytesPerToken}
 	for _, spec := range request.Tools {
@@ -117,8 +108,7 @@ func read(request model.Request) *coordination {
 		}
 	}
 	for _, call := range order {
-		var made delegation
-		if json.Unmarshal(call.Arguments, &made) == nil && len(made.Context) > 0 {
+		if research.Consolidates(call.Arguments) {
 			c.consolidating = append(c.consolidating, *at[call.ID])
 			continue
 		}
@@ -144,7 +134,7 @@ func (d *delegated) heard(text string) {
 	}
 	result, ok := research.ReadResult([]byte(model.Unwrap(text)))
 	if d.result, d.code = result, ""; !ok {
-		d.code = "RESULT_UNREADABLE"
+		d.code = research.Unreadable
 	}
 }
 
@@ -156,7 +146,7 @@ func (c *coordination) branches() (calls []model.Proposed) {
 	}
 	open := c.plan.Open()
 	for _, branch := range open[min(len(c.taken), len(open)):] {
-		call := propose(delegation{Agent: c.plan.AgentOf(branch), Brief: c.plan.BriefOf(branch)})
+		call := propose(research.Delegation{Agent: c.plan.AgentOf(branch), Brief: c.plan.BriefOf(branch)})
 		size += len(call.Arguments) + callBytes
 		if len(calls) == most || len(calls) > 0 && c.room > 0 && size > c.room {
 			break
@@ -183,14 +173,14 @@ func (c *coordination) consolidations() (calls []model.Proposed) {
 		}
 	}
 	for len(results) > 0 {
-		some := results[:min(len(results), contextMost)]
+		some := results[:min(len(results), research.PerConsolidation)]
 		results = results[len(some):]
-		calls = append(calls, propose(delegation{Agent: c.plan.Consolidator, Brief: c.plan.ConsolidationBrief(), Context: some}))
+		calls = append(calls, propose(research.Delegation{Agent: c.plan.Consolidator, Brief: c.plan.ConsolidationBrief(), Context: some}))
 	}
 	return calls
 }
 
-func propose(d delegation) model.Proposed {
+func propose(d research.Delegation) model.Proposed {
 	arguments, err := json.Marshal(d)
 	if err != nil {
 		arguments = nil // texts always marshal

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/fanout"
 	"gantry.dev/cmd/gantry/cli/showcase"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/deploy/sample"
@@ -51,7 +52,7 @@ func demoCommand() *cobra.Command {
 	}
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the timeline")
 	command.Flags().StringVar(&granted, "grant", "INV-1004", "invoice whose adjustment the controller grants")
-	command.AddCommand(demoMemoryCommand())
+	command.AddCommand(demoMemoryCommand(), demoResearchCommand())
 	command.Flags().StringVar(&denied, "deny", "INV-1008", "invoice whose adjustment the controller denies")
 	return command
 }
@@ -80,6 +81,44 @@ func demoMemoryCommand() *cobra.Command {
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the tables")
 	command.Flags().StringVar(&question, "ask", question, "what the five are asked")
 	return command
+}
+
+func demoResearchCommand() *cobra.Command {
+	var asJSON bool
+	command := &cobra.Command{
+		Use:   "research",
+		Short: "Have a question looked into by twenty runs in the sample's library, of which two fail",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			out := command.OutOrStdout()
+			if asJSON {
+				out = io.Discard
+			}
+			result, err := showResearch(command.Context(), out)
+			if err != nil || !asJSON {
+				return err
+			}
+			encoder := json.NewEncoder(command.OutOrStdout())
+			encoder.SetIndent("", "  ")
+			return encoder.Encode(result)
+		},
+	}
+	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the progress")
+	return command
+}
+
+func showResearch(ctx context.Context, out io.Writer) (result fanout.Result, err error) {
+	folder, err := os.MkdirTemp("", "gantry-demo-")
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
+	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = h.close() }() // what was shown is shown
+	return fanout.Run(ctx, fanout.House{As: h.as}, out)
 }
 
 func showMemory(ctx context.Context, out io.Writer, question string) (result showcase.Result, err error) {

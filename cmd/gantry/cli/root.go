@@ -16,6 +16,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/measure"
 	"gantry.dev/cmd/gantry/cli/people"
 	"gantry.dev/cmd/gantry/cli/policies"
+	"gantry.dev/cmd/gantry/cli/research"
 	"gantry.dev/cmd/gantry/ledger"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/orchestrator/notary"
@@ -29,8 +30,9 @@ func Root() *cobra.Command {
 		verifyCommand(), doctorCommand(), measure.Command(), policies.Command(policies.Folder), ledger.Command())
 	root.AddCommand(remote()...)
 	root.AddCommand(lending.Commands()...)
-	root.AddCommand(brain.Commands(brain.House{Ask: ask.Server, Say: ask.Say, JSON: ask.JSON, JSONFlag: ask.JSONFlag},
-		sweepCommand(), rebuildCommand(), reembedCommand(), queueCommand())...)
+	house := brain.House{Ask: ask.Server, Say: ask.Say, JSON: ask.JSON, JSONFlag: ask.JSONFlag}
+	root.AddCommand(brain.Commands(house, sweepCommand(), rebuildCommand(), reembedCommand(), queueCommand())...)
+	root.AddCommand(research.Command(house))
 	root.AddCommand(people.Commands()...)
 	refuseUnknown(root)
 	sayUse(root)

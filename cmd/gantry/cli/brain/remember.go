@@ -88,38 +88,55 @@ type found struct {
 type tally struct{ files, skipped, added, known, changed, gone int }
 
 func (h House) rememberFiles(command *cobra.Command, c *client.Client, given string, draft client.MemoryDraft) error {
+	_, err := h.Documents(command, c, given, draft)
+	return err
+}
+
+// Documents remembers a file, or every file of a folder, and tells of each. It
+// returns the names of those that are remembered, also beside an error that
+// says how many were skipped.
+func (h House) Documents(command *cobra.Command, c *client.Client, given string, draft client.MemoryDraft) (names []string, err error) {
 	files, err := filesOf(given)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	sum := tally{files: len(files)}
 	for i, file := range files {
 		before := fmt.Sprintf("%d/%d %s: ", i+1, len(files), oneLine(file.name))
 		done, err := rememberFile(command.Context(), c, file, draft)
 		if fatal(err, draft) {
-			return fmt.Errorf("%s: %w", oneLine(file.name), err)
+			return names, fmt.Errorf("%s: %w", oneLine(file.name), err)
 		}
 		if err != nil {
 			sum.skipped++
 			if err := h.Say(command.ErrOrStderr(), "%sskipped: %v", before, err); err != nil {
-				return err
+				return names, err
 			}
 			continue
 		}
+		names = append(names, done.Ref)
 		sum.added, sum.known, sum.changed, sum.gone = sum.added+done.Added, sum.known+done.Known, sum.changed+done.Changed, sum.gone+done.Gone
 		if err := h.Say(command.OutOrStdout(), "%s%s", before, told(done)); err != nil {
-			return err
+			return names, err
 		}
 	}
 	if len(files) > 1 {
 		if err := h.Say(command.OutOrStdout(), "%d of %d files: %d passages new, %d known, %d changed, %d gone", sum.files-sum.skipped, sum.files, sum.added, sum.known, sum.changed, sum.gone); err != nil {
-			return err
+			return names, err
 		}
 	}
 	if sum.skipped > 0 {
-		return fmt.Errorf("%d of %d files were skipped", sum.skipped, sum.files)
+		return names, &SkippedError{sum.skipped, sum.files}
 	}
-	return nil
+	return names, nil
+}
+
+// SkippedError means that some files were not remembered.
+type SkippedError struct{ Files, Of int }
+
+// Error says how many.
+func (e *SkippedError) Error() string {
+	return fmt.Sprintf("%d of %d files were skipped", e.Files, e.Of)
 }
 
 // told says what became of a document, in words.
