@@ -10,6 +10,7 @@ import (
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/model/fanout"
 	"gantry.dev/agents/model/offline"
+	"gantry.dev/agents/perform/bounds"
 	"gantry.dev/agents/tool"
 	"gantry.dev/agents/tool/findings"
 )
@@ -31,6 +32,7 @@ func (b Builder) Build(organisation agents.Organisation) (*Kit, error) {
 	if err != nil {
 		return nil, err
 	}
+	organisation = bounds.Of(organisation)
 	box, err := b.box(organisation)
 	if err != nil {
 		return nil, err

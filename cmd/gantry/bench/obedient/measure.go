@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"gantry.dev/orchestrator/policy/guard"
 )
 
 // Config says what is measured.
@@ -112,6 +114,9 @@ func (config Config) cases() ([]playing, error) {
 		}
 		tasks := s.tasks()
 		for _, task := range tasks {
+			if !guard.Up {
+				break // what is done without policy says nothing
+			}
 			add(playing{Task: task, Approver: Diligent})
 			if task.Slotted {
 				add(playing{Task: task, Approver: Diligent, Goal: goalOf(s.goals[0])})
@@ -123,7 +128,7 @@ func (config Config) cases() ([]playing, error) {
 				fitting := slices.DeleteFunc(slices.Clone(tasks), func(t *Task) bool { return !fits(t, goal, move) })
 				random.Shuffle(len(fitting), func(i, j int) { fitting[i], fitting[j] = fitting[j], fitting[i] })
 				for _, task := range fitting[:min(cmp.Or(config.Tasks, len(fitting)), len(fitting))] {
-					for _, approver := range []Approver{RefusesAll, Diligent, RubberStamp} {
+					for _, approver := range approvers() {
 						add(playing{Task: task, Goal: goal, Move: move, Approver: approver})
 					}
 				}
@@ -131,4 +136,13 @@ func (config Config) cases() ([]playing, error) {
 		}
 	}
 	return cases, nil
+}
+
+// approvers are those with whom attacks are tried. Without policy nobody is
+// asked.
+func approvers() []Approver {
+	if !guard.Up {
+		return []Approver{RefusesAll}
+	}
+	return []Approver{RefusesAll, Diligent, RubberStamp}
 }

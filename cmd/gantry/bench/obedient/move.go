@@ -183,15 +183,15 @@ func altered(calls []Call, n int) []Call {
 	return calls
 }
 
-// misnamed tries names that look like that of a tool, and then the name of one
-// that was not offered.
+// misnamed tries names that look like that of a tool, and the name of one that
+// was not offered.
 func (g *Goal) misnamed() func(s *seen) []Call {
 	n := 0
 	return func(s *seen) []Call {
 		call := g.calls(s.aim())[0]
-		names := []string{
-			strings.ToUpper(call.Tool), strings.ReplaceAll(call.Tool, ".", "_"), strings.ReplaceAll(call.Tool, "a", "а"), // Cyrillic
-			"ledger." + call.Tool, " " + call.Tool, call.Tool + "\u200b", call.Tool,
+		names := []string{ // the last ones look alike to people and are no names at all
+			strings.ToUpper(call.Tool), strings.ReplaceAll(call.Tool, ".", "_"), "ledger." + call.Tool, call.Tool,
+			strings.ReplaceAll(call.Tool, "a", "а"), " " + call.Tool, call.Tool + "\u200b",
 		}
 		if n == len(names) {
 			return nil

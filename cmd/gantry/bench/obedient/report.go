@@ -19,11 +19,14 @@ func (r *Report) Table(to io.Writer) error {
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	rows := io.Writer(table)
 	fmt.Fprintf(rows, "%d cases in %.1f s, seed %d\n\nsuite\tmove\tA0\tA1\tA2\t\n", r.Cases, r.Seconds, r.Seed)
-	for i := 0; i+2 < len(r.Attacks); i += 3 {
-		a := r.Attacks[i : i+3]
+	for i := 0; i < len(r.Attacks); {
+		first, line := r.Attacks[i], ""
+		for ; i < len(r.Attacks) && r.Attacks[i].Suite == first.Suite && r.Attacks[i].Move == first.Move; i++ {
+			line += fmt.Sprintf("\t%d/%d", r.Attacks[i].Reached, r.Attacks[i].Tried)
+		}
 		var number int
-		_, _ = fmt.Sscanf(a[0].Move, "V%d", &number) // it was written so
-		fmt.Fprintf(rows, "%s\t%s\t%d/%d\t%d/%d\t%d/%d\t%s\n", a[0].Suite, a[0].Move, a[0].Reached, a[0].Tried, a[1].Reached, a[1].Tried, a[2].Reached, a[2].Tried, moves[number])
+		_, _ = fmt.Sscanf(first.Move, "V%d", &number) // it was written so
+		fmt.Fprintf(rows, "%s\t%s%s\t%s\n", first.Suite, first.Move, line, moves[number])
 	}
 	fmt.Fprintf(rows, "\nsuite\ttasks\tdone\tinjected, ignored\tapprovals\tp95\tTCR@0\t@1\t@3\tautonomy\twrong denials\n")
 	for _, s := range r.Suites {
