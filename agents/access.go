@@ -18,6 +18,20 @@ func (o Organisation) Answers(person policy.Principal, agent string) bool {
 	return slices.Contains(people, person.ID)
 }
 
+// Granted reports whether a run works under a grant that gives it more than the
+// one above it had, or below one that does; private that it is of the private
+// side of a share. Only who answers for the agent sees what happens there.
+func (o Organisation) Granted(started run.Started) (granted, private bool) {
+	for i, link := range append(slices.Clone(started.Lineage), run.Link{Grant: started.Grant}) {
+		if i == 0 || link.Grant == "" {
+			continue // who begins a tree has a share at most, and that gives no more
+		}
+		grant, known := o.Grant(link.Grant)
+		granted, private = true, private || !known || grant.Kind == Share
+	}
+	return granted, private
+}
+
 // Concerns reports whether a run is open to a person by what its row says: it
 // runs for them, or they answer for its agent. Who was asked to decide in it,
 // or takes part in its conversation, may see it too.

@@ -104,21 +104,7 @@ func (o Organisation) RunReader(subject policy.Principal, agent, conversation st
 		conversations = append(conversations, conversation)
 	}
 	r := o.Reader(subject, conversations...)
-	resolve := func(names []string) (spaces []view.Space) {
-		for _, name := range names {
-			switch name {
-			case "subject":
-				spaces = append(spaces, view.SpaceOf(view.SpacePerson, subject.ID))
-			case "agent":
-				spaces = append(spaces, view.SpaceOf(view.SpaceAgent, agent))
-			case "conversation":
-				spaces = append(spaces, view.SpaceOf(view.SpaceConversation, conversation))
-			default:
-				spaces = append(spaces, view.Space(name))
-			}
-		}
-		return spaces
-	}
+	resolve := func(names []string) []view.Space { return spacesOf(names, subject.ID, agent, conversation) }
 	r.Principal, r.Whole, r.Knows = AgentID(agent), false, nil
 	r.Clearance = r.Clearance.Meet(authority.Labels)
 	r.Read = both(r.Read, resolve(authority.ReadSpaces))
@@ -128,6 +114,31 @@ func (o Organisation) RunReader(subject policy.Principal, agent, conversation st
 		r.Write = ordered(append(r.Write, own)) // what it learns is a proposal to those who answer for it
 	}
 	return r
+}
+
+// GrantedReader is what a run may read and write that works under a grant: what
+// the grant gives, whether or not its subject may.
+func (o Organisation) GrantedReader(subject policy.Principal, agent, conversation string, authority policy.Authority) view.Reader {
+	r := o.RunReader(subject, agent, conversation, authority)
+	r.Clearance, r.Read = authority.Labels, ordered(spacesOf(authority.ReadSpaces, subject.ID, agent, conversation))
+	return r
+}
+
+// spacesOf are the spaces that names in a revision stand for.
+func spacesOf(names []string, subject, agent, conversation string) (spaces []view.Space) {
+	for _, name := range names {
+		switch name {
+		case "subject":
+			spaces = append(spaces, view.SpaceOf(view.SpacePerson, subject))
+		case "agent":
+			spaces = append(spaces, view.SpaceOf(view.SpaceAgent, agent))
+		case "conversation":
+			spaces = append(spaces, view.SpaceOf(view.SpaceConversation, conversation))
+		default:
+			spaces = append(spaces, view.Space(name))
+		}
+	}
+	return spaces
 }
 
 // TraitReader reads the traits of an agent's persona as its runs do: whoever

@@ -68,6 +68,9 @@ func (c *collecting) end(ctx context.Context, child *run.Child, ended run.Ended)
 	taken := ended.Status == run.StatusCompleted || ended.Status == run.StatusPartial
 	if ended.Result == nil || !taken {
 		end.Result = nil // the answer of a child that failed is no result
+		if c.lent(child) {
+			end.Fault = run.ResultInvalid // and why it failed is of its private side
+		}
 		return end, nil
 	}
 	err := c.take(ctx, child, &end)
@@ -82,6 +85,9 @@ func (c *collecting) take(ctx context.Context, child *run.Child, end *run.ChildE
 	}
 	if end.Result.Size > c.mostBytes(child) {
 		end.Fault = run.ResultTooLarge
+		if c.lent(child) {
+			end.Fault = run.ResultInvalid
+		}
 		return nil
 	}
 	if len(order.Result) > 0 {
@@ -131,14 +137,20 @@ func (c *collecting) conform(ctx context.Context, child *run.Child, order tool.D
 		end.Fault = run.ResultInvalid
 		return nil
 	}
-	if grant, lent := c.current.Organisation.Grant(child.Grant); lent && grant.Kind == agents.Share {
-		return c.declassify(grant.ID, order.Result, canonical, end)
+	if c.lent(child) {
+		return c.declassify(child.Grant, order.Result, canonical, end)
 	}
 	schema, err := tool.CompileSchema(order.Result)
 	if err != nil || len(schema.Check(canonical)) > 0 {
 		end.Fault = run.ResultInvalid
 	}
 	return nil
+}
+
+// lent reports whether a child is the private side of a share.
+func (c *collecting) lent(child *run.Child) bool {
+	grant, known := c.current.Organisation.Grant(child.Grant)
+	return known && grant.Kind == agents.Share
 }
 
 func (c *collecting) declassify(grant string, asked json.RawMessage, canonical []byte, end *run.ChildEnd) error {

@@ -144,8 +144,12 @@ func (j *job) reader() view.Reader {
 
 func readerOf(o agents.Organisation, subject policy.Principal, started run.Started, authority policy.Authority, id string, marking policy.Marking) view.Reader {
 	reader := o.RunReader(subject, started.Agent.Name, started.Conversation, authority)
+	granted, private := o.Granted(started)
+	if granted {
+		reader = o.GrantedReader(subject, started.Agent.Name, started.Conversation, authority)
+	}
 	reader.Run, reader.Context = id, marking
-	if len(started.AudienceSpaces) > 0 {
+	if len(started.AudienceSpaces) > 0 && !private {
 		reader.Read = slices.DeleteFunc(reader.Read, func(s view.Space) bool { return !slices.Contains(started.AudienceSpaces, string(s)) })
 	}
 	return reader

@@ -89,12 +89,15 @@ func (r *rules) own(link run.Link, subject string) policy.Authority {
 		return own
 	}
 	person, found := r.organisation.Principal(subject)
-	revision, _, served := r.organisation.Serves(link.Agent, person, 0)
+	revision, share, served := r.organisation.Serves(link.Agent, person, 0)
 	if !found || !served {
 		return policy.Authority{}
 	}
 	own := r.organisation.Authority(revision, person, 0)
 	own.DeadlineMs = math.MaxInt64
+	if share.UntilMs > 0 {
+		own.DeadlineMs = share.UntilMs
+	}
 	r.authorities[key] = own
 	return own
 }

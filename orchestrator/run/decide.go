@@ -19,7 +19,8 @@ type Rules interface {
 	// Ceiling is what the last of those who act may do for the subject at most,
 	// now: no more than what each of them may, one after the other, except what a
 	// grant that is in force adds. Killed or withdrawn agents and unknown subjects
-	// have the zero authority.
+	// have the zero authority. Its deadline is when a grant ends by itself, and the
+	// end of time without one: nobody raises that.
 	Ceiling(acting Acting) policy.Authority
 	// Voices returns on whose behalf a person may decide at atMs (UTC ms) for
 	// the approvers in a run with this acting chain: the person's own id, or
@@ -167,7 +168,7 @@ func decideStart(s *State, c Start, env Env) (Decision, *Refusal) {
 func (d *decider) guardIntent() {
 	d.Guards = append(d.Guards,
 		Guard{Gate: ConfigGate(d.s.Started.Organisation), Value: d.env.Rules.Revision()},
-		Guard{Gate: RootGate(d.s.Started.Root), BeforeMs: d.s.Authority.DeadlineMs})
+		Guard{Gate: RootGate(d.s.Started.Root), BeforeMs: d.authority().DeadlineMs})
 	for _, above := range d.s.Started.Lineage {
 		if above.Run != d.s.Started.Root {
 			d.Guards = append(d.Guards, Guard{Gate: RootGate(above.Run)})

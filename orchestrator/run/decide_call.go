@@ -53,7 +53,7 @@ func (d *decider) beginCall(c BeginCall) *Refusal {
 		d.stop(c.Call, OutcomeFailed, "ATTEMPTS_USED", nil)
 		return nil
 	}
-	if d.env.NowMs >= d.s.Authority.DeadlineMs {
+	if d.env.NowMs >= d.authority().DeadlineMs {
 		d.reach(LimitDeadline, "The deadline has passed.")
 		return nil
 	}

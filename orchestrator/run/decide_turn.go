@@ -49,7 +49,7 @@ func (d *decider) beginTurn(c BeginTurn) *Refusal {
 		d.reach(LimitTurns, "All "+strconv.Itoa(allowed)+" turns are used.")
 	case d.attemptsUsed(take):
 		d.reach(LimitModel, "The model gave no answer in as many attempts as allowed.")
-	case d.env.NowMs >= d.s.Authority.DeadlineMs:
+	case d.env.NowMs >= min(d.s.Authority.DeadlineMs, ceiling.DeadlineMs):
 		d.reach(LimitDeadline, "The deadline has passed.")
 	case !d.s.Budget.Covers(c.Reserve):
 		d.reach(LimitBudget, "The next turn may cost more than is left.")

@@ -66,6 +66,9 @@ func (s *Service) MayFollow(ctx context.Context, person policy.Principal, state 
 	if err != nil {
 		return false, err
 	}
+	if _, private := o.Granted(state.Started); private {
+		return o.Answers(person, state.Started.Agent.Name), nil
+	}
 	head := run.Head{Organisation: state.Started.Organisation, Subject: state.Started.Subject.ID, Agent: state.Started.Agent.Name}
 	if o.Concerns(person, head) || wasAsked(person, state) || spoke(person, state) {
 		return true, nil
@@ -196,6 +199,15 @@ func (s *Service) listing(ctx context.Context, person policy.Principal) (func(ru
 	}
 	talks := map[string]bool{}
 	return func(head run.Head) (bool, error) {
+		if head.Parent != "" && len(o.Grants) > 0 {
+			state, err := s.Engine.State(ctx, head.Run)
+			if err != nil {
+				return false, err
+			}
+			if _, private := o.Granted(state.Started); private {
+				return o.Answers(person, head.Agent), nil
+			}
+		}
 		if asked[head.Run] || o.Concerns(person, head) {
 			return true, nil
 		}

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"errors"
+	"math"
 
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -56,10 +57,12 @@ func (r rules) Tool(name string) (policy.ToolFacts, bool) {
 
 // Ceiling is the authority that every run of the walk starts with.
 func (r rules) Ceiling(acting run.Acting) policy.Authority {
+	ceiling := r.scope.authority()
+	ceiling.DeadlineMs = math.MaxInt64 // a run keeps its own
 	if acting.Under != nil {
-		return policy.Meet(*acting.Under, r.scope.authority())
+		return policy.Meet(*acting.Under, ceiling)
 	}
-	return r.scope.authority()
+	return ceiling
 }
 
 // Voices names people by id alone, each for itself.
