@@ -15,8 +15,8 @@ import (
 
 	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/cmd/gantry/service/brain"
-	"gantry.dev/cmd/gantry/service/research"
 	"gantry.dev/cmd/gantry/service/lending"
+	"gantry.dev/cmd/gantry/service/research"
 	"gantry.dev/graph"
 	"gantry.dev/graph/edge"
 	"gantry.dev/memory/document"
