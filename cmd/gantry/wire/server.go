@@ -49,8 +49,7 @@ func (p *Platform) listen(ctx context.Context) error {
 		Runs: service.Runs{Service: p.Service}, Conversations: service.Conversations{Service: p.Service}, Inbox: service.Inbox{Service: p.Service},
 		Tools: service.Tools{Service: p.Service}, Agents: service.Agents{Service: p.Service}, Kills: service.Kills{Service: p.Service}, Budgets: service.Budgets{Service: p.Service},
 		Brain: p.Brain, Readers: brain.Memory{Service: p.Service}, Documents: brain.Documents{Service: p.Service, Files: documents}, Lending: lending.Lending{Service: p.Service},
-		Researches: research.Researches{Service: p.Service},
-		Live: service.Live{Service: p.Service, Tasks: &p.streams}, Directory: p.Service, Verifier: p.verifier,
+		Researches: research.Researches{Service: p.Service}, Live: service.Live{Service: p.Service, Tasks: &p.streams}, Directory: p.Service, Verifier: p.verifier,
 		Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(), Introspection: p.Config.Dev, Origins: p.Config.Origins,
 		NewID: p.Source.ID, Clock: time.Now, Log: p.Config.Log,
 	})
