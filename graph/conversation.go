@@ -2,12 +2,14 @@ package graph
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
 	"gantry.dev/graph/opaque"
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/group"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -37,7 +39,11 @@ func (r root) conversation(ctx context.Context, caller Caller, id string) (*gene
 }
 
 func (v *viewer) conversation(c Conversation) *generated.Conversation {
-	return &generated.Conversation{ID: v.id(opaque.Conversation, c.ID), Title: v.text(c.Title), Participants: v.actors(c.Participants), CreatedAt: at(c.CreatedMs)}
+	turns := &generated.TurnRule{Kind: generated.TurnKind(c.Turns.Kind), Most: c.Turns.Most}
+	if c.Turns.Agent != "" {
+		turns.Agent = v.actor(c.Turns.Agent)
+	}
+	return &generated.Conversation{ID: v.id(opaque.Conversation, c.ID), Title: v.text(c.Title), Participants: v.actors(c.Participants), Turns: turns, CreatedAt: at(c.CreatedMs)}
 }
 
 // Conversations lists conversations.
@@ -121,7 +127,10 @@ func (r root) entries(ctx context.Context, caller Caller, entries []engine.Entry
 	}
 	return each(entries, func(e engine.Entry) *generated.EntryEdge {
 		node := &generated.Entry{Number: int64(e.Number), Kind: generated.EntryKind(strings.ToUpper(e.Kind)), Author: v.actor(e.Author),
-			Text: v.optional(e.Text), At: at(e.AtMs)}
+			Code: maybe(e.Code), About: maybe(int64(e.About)), Text: v.optional(e.Text), At: at(e.AtMs)}
+		if e.Whom != "" {
+			node.Whom = v.actor(e.Whom)
+		}
 		if e.Run != "" {
 			id := v.id(opaque.Run, e.Run)
 			node.Run = &id
@@ -157,7 +166,67 @@ func (r mutations) startConversation(ctx context.Context, in generated.StartConv
 	if len(in.Participants) > edge.MaxFirst {
 		return Conversation{}, Outcome{}, &inputError{"INVALID", "participants", "A conversation begins with at most 100 participants."}
 	}
-	return r.config.Conversations.Create(ctx, c.caller, ConversationInput{Title: in.Title, Participants: in.Participants, CommandID: c.id})
+	return r.config.Conversations.Create(ctx, c.caller, ConversationInput{Title: in.Title, Participants: in.Participants, Turns: turnRule(in.Turns), CommandID: c.id})
+}
+
+// turnRule is the rule that an input gives; the usual one for none.
+func turnRule(in *generated.TurnRuleInput) group.Rule {
+	if in == nil {
+		return group.Rule{}
+	}
+	rule := group.Rule{Kind: group.Kind(in.Kind), Most: in.Most}
+	if in.Agent != nil {
+		rule.Agent = *in.Agent
+	}
+	return rule
+}
+
+// AddParticipant brings somebody into a conversation.
+func (r mutations) AddParticipant(ctx context.Context, in generated.AddParticipantInput) (*generated.GatheringPayload, error) {
+	return r.gather(ctx, in.Conversation, in.CommandID, in.ClientMutationID, Gathering{Add: in.Principal})
+}
+
+// RemoveParticipant takes somebody out of a conversation.
+func (r mutations) RemoveParticipant(ctx context.Context, in generated.RemoveParticipantInput) (*generated.GatheringPayload, error) {
+	return r.gather(ctx, in.Conversation, in.CommandID, in.ClientMutationID, Gathering{Remove: in.Principal})
+}
+
+// SetTurns sets the rule of turns of a conversation.
+func (r mutations) SetTurns(ctx context.Context, in generated.SetTurnsInput) (*generated.GatheringPayload, error) {
+	rule := turnRule(in.Turns)
+	return r.gather(ctx, in.Conversation, in.CommandID, in.ClientMutationID, Gathering{Turns: &rule})
+}
+
+func (r mutations) gather(ctx context.Context, conversation string, commandID, clientID *string, change Gathering) (*generated.GatheringPayload, error) {
+	id, outcome, err := r.gathered(ctx, conversation, commandID, change)
+	caller, refusals, err := accepted(ctx, err)
+	if err != nil {
+		return nil, err
+	}
+	payload := &generated.GatheringPayload{UserErrors: refusals, ClientMutationID: clientID}
+	if len(refusals) > 0 {
+		return payload, nil
+	}
+	payload.Outcome = mutationOutcome(outcome.Replayed)
+	payload.Conversation, err = r.conversation(ctx, caller, id)
+	if errors.Is(err, engine.ErrNotFound) {
+		return payload, nil // the caller left
+	}
+	return payload, err
+}
+
+func (r mutations) gathered(ctx context.Context, conversation string, commandID *string, change Gathering) (string, Outcome, error) {
+	c, err := r.command(ctx, commandID)
+	if err != nil {
+		return "", Outcome{}, err
+	}
+	parts, err := opaque.ReadID(conversation, c.caller.Principal.Organisation, opaque.Conversation, 1)
+	if err != nil {
+		return "", Outcome{}, err
+	}
+	change.Conversation, change.CommandID = parts[0], c.id
+	outcome, err := r.config.Groups.Change(ctx, c.caller, change)
+	return parts[0], outcome, err
 }
 
 // SendMessage says something in a conversation.

@@ -22,6 +22,7 @@ import (
 type Config struct {
 	Runs          Runs
 	Conversations Conversations
+	Groups        Groups
 	Inbox         Inbox
 	Tools         Tools
 	Agents        Agents

@@ -13,6 +13,7 @@ import (
 	"gantry.dev/memory"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/group"
 	"gantry.dev/orchestrator/notice"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -88,13 +89,31 @@ type Conversation struct {
 	Title        run.Text
 	Participants []string // principal ids, sorted
 	CreatedMs    int64    // UTC ms
+	Turns        group.Rule
 }
 
 // ConversationInput asks for a conversation.
 type ConversationInput struct {
 	Title        string
 	Participants []string // principal ids besides the caller
+	Turns        group.Rule
 	CommandID    string
+}
+
+// Gathering asks for a change of who takes part in a conversation, or of its
+// rule of turns.
+type Gathering struct {
+	Conversation string      // id
+	Add, Remove  string      // principal ids; empty for nobody
+	Turns        *group.Rule // nil: it stays
+	CommandID    string
+}
+
+// Groups changes who takes part in conversations, and whose turn it is.
+type Groups interface {
+	// Change changes a conversation that the caller takes part in; any other one
+	// is engine.ErrNotFound.
+	Change(ctx context.Context, caller Caller, in Gathering) (Outcome, error)
 }
 
 // Message asks to say something in a conversation.

@@ -16,6 +16,7 @@ import (
 	"gantry.dev/graph/opaque"
 	"gantry.dev/graph/remembered"
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/group"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -294,6 +295,13 @@ func (r subscriptions) ConversationEvents(ctx context.Context, id string, after 
 		return nil, err
 	}
 	show := func(entry engine.Entry) (*generated.EntryEdge, error) {
+		if entry.Kind == group.Left && entry.Whom == w.caller.Principal.ID {
+			if err := w.admit(ctx, w.caller); errors.Is(err, engine.ErrNotFound) {
+				return nil, errRevoked
+			} else if err != nil {
+				return nil, err
+			}
+		}
 		edges, err := r.entries(ctx, w.caller, []engine.Entry{entry})
 		if err != nil {
 			return nil, err

@@ -61,6 +61,9 @@ type MemoryItemResolver interface {
 }
 type MutationResolver interface {
 	StartConversation(ctx context.Context, input StartConversationInput) (*StartConversationPayload, error)
+	AddParticipant(ctx context.Context, input AddParticipantInput) (*GatheringPayload, error)
+	RemoveParticipant(ctx context.Context, input RemoveParticipantInput) (*GatheringPayload, error)
+	SetTurns(ctx context.Context, input SetTurnsInput) (*GatheringPayload, error)
 	SendMessage(ctx context.Context, input SendMessageInput) (*SendMessagePayload, error)
 	StartRun(ctx context.Context, input StartRunInput) (*RunPayload, error)
 	StartResearch(ctx context.Context, input StartResearchInput) (*ResearchPayload, error)
@@ -156,6 +159,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalers := func() *graphql.InputUnmarshalerIndex {
 		return graphql.NewInputUnmarshalerIndex(
+			graphql.NewInputUnmarshaler("AddParticipantInput", ec.unmarshalInputAddParticipantInput),
 			graphql.NewInputUnmarshaler("AnswerQuestionInput", ec.unmarshalInputAnswerQuestionInput),
 			graphql.NewInputUnmarshaler("BranchInput", ec.unmarshalInputBranchInput),
 			graphql.NewInputUnmarshaler("CancelRunInput", ec.unmarshalInputCancelRunInput),
@@ -178,6 +182,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("RecallAgentInput", ec.unmarshalInputRecallAgentInput),
 			graphql.NewInputUnmarshaler("RememberDocumentInput", ec.unmarshalInputRememberDocumentInput),
 			graphql.NewInputUnmarshaler("RememberInput", ec.unmarshalInputRememberInput),
+			graphql.NewInputUnmarshaler("RemoveParticipantInput", ec.unmarshalInputRemoveParticipantInput),
 			graphql.NewInputUnmarshaler("RequestShareInput", ec.unmarshalInputRequestShareInput),
 			graphql.NewInputUnmarshaler("ResolveUncertainInput", ec.unmarshalInputResolveUncertainInput),
 			graphql.NewInputUnmarshaler("ResumeRunInput", ec.unmarshalInputResumeRunInput),
@@ -187,6 +192,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("SetBudgetInput", ec.unmarshalInputSetBudgetInput),
 			graphql.NewInputUnmarshaler("SetDeputyInput", ec.unmarshalInputSetDeputyInput),
 			graphql.NewInputUnmarshaler("SetStageInput", ec.unmarshalInputSetStageInput),
+			graphql.NewInputUnmarshaler("SetTurnsInput", ec.unmarshalInputSetTurnsInput),
 			graphql.NewInputUnmarshaler("ShareAgentInput", ec.unmarshalInputShareAgentInput),
 			graphql.NewInputUnmarshaler("StartConversationInput", ec.unmarshalInputStartConversationInput),
 			graphql.NewInputUnmarshaler("StartResearchInput", ec.unmarshalInputStartResearchInput),
@@ -194,6 +200,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("SteerRunInput", ec.unmarshalInputSteerRunInput),
 			graphql.NewInputUnmarshaler("SupersedeInput", ec.unmarshalInputSupersedeInput),
 			graphql.NewInputUnmarshaler("ToolUseInput", ec.unmarshalInputToolUseInput),
+			graphql.NewInputUnmarshaler("TurnRuleInput", ec.unmarshalInputTurnRuleInput),
 			graphql.NewInputUnmarshaler("YieldInput", ec.unmarshalInputYieldInput),
 		)
 	}
@@ -757,8 +764,10 @@ type Conversation implements Node {
   id: ID!
   "What it is about."
   title: Text!
-  "Who takes part."
+  "Who takes part, people and agents. Whoever takes part sees everything that was said, also before, as far as they are cleared for it."
   participants: [Actor!]!
+  "Which agents take a turn after a person's message."
+  turns: TurnRule!
   "When it began."
   createdAt: Time!
   "Messages, and runs that began or ended, oldest first."
@@ -775,6 +784,36 @@ type Conversation implements Node {
     "Cursor to go on after."
     after: Cursor
   ): RunConnection!
+}
+
+"Which agents take a turn after a person's message. They take it one after the other, for that person."
+type TurnRule {
+  "How turns are given."
+  kind: TurnKind!
+  "The agent that answers, of ` + "`" + `NAMED` + "`" + `."
+  agent: Actor
+  "The turns that agents may take for one message, before the exchange is stopped."
+  most: Int!
+}
+
+"How turns are given."
+enum TurnKind {
+  "Whoever is mentioned as ` + "`" + `@name` + "`" + ` in a message takes one, and whoever such an agent mentions in its answer."
+  MENTION
+  "Every agent takes one, once, in the order in which they joined."
+  ROUND
+  "One agent answers every message, and whoever it mentions in its answer."
+  NAMED
+}
+
+"A rule of turns to set."
+input TurnRuleInput {
+  "How turns are given."
+  kind: TurnKind!
+  "Principal id of the agent that answers, ` + "`" + `agent:` + "`" + ` and its name; of ` + "`" + `NAMED` + "`" + ` only. It must take part."
+  agent: String
+  "The turns that agents may take for one message, 1 to 50."
+  most: Int! = 6
 }
 
 "A page of conversations."
@@ -815,9 +854,15 @@ type Entry {
   number: Int64!
   "What the line is."
   kind: EntryKind!
-  "Who wrote it, or the agent whose run it is."
+  "Who wrote it, or the agent whose run it is; ` + "`" + `gantry:group` + "`" + ` for what the platform says of turns. The platform sets it, whatever a text claims."
   author: Actor!
-  "The text of a message; null for the other kinds."
+  "Whom the line is about: who joined or left, who answers by the rule, whose turn it would have been."
+  whom: Actor
+  "The rule that was set, or why a turn was not given or an exchange stopped: a stable code."
+  code: String
+  "The number of the message whose exchange was stopped or in which a turn was refused; the bound of turns that was set. Null for the other kinds."
+  about: Int64
+  "The text of a message, or what a run came to; null for the other kinds."
   text: Text
   "Global id of the run; null where there is none."
   run: ID
@@ -833,6 +878,16 @@ enum EntryKind {
   RUN_STARTED
   "A run ended."
   RUN_ENDED
+  "Somebody takes part from here on."
+  JOINED
+  "Somebody takes part no more."
+  LEFT
+  "The rule of turns was set."
+  TURNS_SET
+  "An agent could not take its turn."
+  TURN_REFUSED
+  "An exchange went in circles, or had all its turns: nobody answers in it any more. The next message of a person begins anew."
+  EXCHANGE_STOPPED
 }
 
 "Which runs to list; every part that is given must match."
@@ -2103,7 +2158,22 @@ type Mutation {
     "What to begin."
     input: StartConversationInput!
   ): StartConversationPayload!
-  "Says something in a conversation: starts a run, or steers the active one if asked to."
+  "Brings somebody into a conversation. Only who takes part may."
+  addParticipant(
+    "Whom, and into which."
+    input: AddParticipantInput!
+  ): GatheringPayload!
+  "Takes somebody out of a conversation, who sees nothing of it any more. Only who takes part may."
+  removeParticipant(
+    "Whom, and out of which."
+    input: RemoveParticipantInput!
+  ): GatheringPayload!
+  "Sets which agents take a turn after a person's message. Only who takes part may."
+  setTurns(
+    "The rule, and for which conversation."
+    input: SetTurnsInput!
+  ): GatheringPayload!
+  "Says something in a conversation: to whoever takes part, to an agent that begins a run, or to the active run if asked to."
   sendMessage(
     "What to say."
     input: SendMessageInput!
@@ -2254,8 +2324,10 @@ type Mutation {
 input StartConversationInput {
   "What it is about, 200 bytes at most."
   title: String!
-  "Principal ids of who takes part besides the viewer."
+  "Principal ids of who takes part besides the viewer: people, and ` + "`" + `agent:` + "`" + ` with the name of an agent that serves the viewer."
   participants: [String!]
+  "Which agents take a turn after a person's message; who is mentioned when absent."
+  turns: TurnRuleInput
   "Made by the client: a repeat returns the first result."
   commandId: String
   "Echoed."
@@ -2267,6 +2339,54 @@ type StartConversationPayload {
   "The conversation; null when it was not accepted."
   conversation: Conversation
   "Whether it began now; null when it was not accepted."
+  outcome: MutationOutcome
+  "Why it was not accepted."
+  userErrors: [UserError!]!
+  "From the input."
+  clientMutationId: String
+}
+
+"Somebody to bring into a conversation."
+input AddParticipantInput {
+  "Global id of the conversation."
+  conversation: ID!
+  "Principal id: a person, or ` + "`" + `agent:` + "`" + ` with the name of an agent that serves the viewer."
+  principal: String!
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"Somebody who is to take part no more."
+input RemoveParticipantInput {
+  "Global id of the conversation."
+  conversation: ID!
+  "Principal id; the viewer's own to leave."
+  principal: String!
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"A rule of turns for a conversation."
+input SetTurnsInput {
+  "Global id of the conversation."
+  conversation: ID!
+  "The rule."
+  turns: TurnRuleInput!
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"A conversation after a change of who takes part, or of its rule of turns."
+type GatheringPayload {
+  "The conversation; null when the change was not accepted, or the viewer left."
+  conversation: Conversation
+  "Whether it changed now; null when it was not accepted."
   outcome: MutationOutcome
   "Why it was not accepted."
   userErrors: [UserError!]!
@@ -3496,6 +3616,8 @@ func (ec *executionContext) childFields_Conversation(ctx context.Context, field 
 		return ec.fieldContext_Conversation_title(ctx, field)
 	case "participants":
 		return ec.fieldContext_Conversation_participants(ctx, field)
+	case "turns":
+		return ec.fieldContext_Conversation_turns(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_Conversation_createdAt(ctx, field)
 	case "entries":
@@ -3612,6 +3734,12 @@ func (ec *executionContext) childFields_Entry(ctx context.Context, field graphql
 		return ec.fieldContext_Entry_kind(ctx, field)
 	case "author":
 		return ec.fieldContext_Entry_author(ctx, field)
+	case "whom":
+		return ec.fieldContext_Entry_whom(ctx, field)
+	case "code":
+		return ec.fieldContext_Entry_code(ctx, field)
+	case "about":
+		return ec.fieldContext_Entry_about(ctx, field)
 	case "text":
 		return ec.fieldContext_Entry_text(ctx, field)
 	case "run":
@@ -3726,6 +3854,20 @@ func (ec *executionContext) childFields_ForgetStore(ctx context.Context, field g
 		return ec.fieldContext_ForgetStore_count(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ForgetStore", field.Name)
+}
+
+func (ec *executionContext) childFields_GatheringPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "conversation":
+		return ec.fieldContext_GatheringPayload_conversation(ctx, field)
+	case "outcome":
+		return ec.fieldContext_GatheringPayload_outcome(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_GatheringPayload_userErrors(ctx, field)
+	case "clientMutationId":
+		return ec.fieldContext_GatheringPayload_clientMutationId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type GatheringPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Grant(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -4594,6 +4736,18 @@ func (ec *executionContext) childFields_TurnDelta(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type TurnDelta", field.Name)
 }
 
+func (ec *executionContext) childFields_TurnRule(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_TurnRule_kind(ctx, field)
+	case "agent":
+		return ec.fieldContext_TurnRule_agent(ctx, field)
+	case "most":
+		return ec.fieldContext_TurnRule_most(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TurnRule", field.Name)
+}
+
 func (ec *executionContext) childFields_UsageRow(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "key":
@@ -4842,6 +4996,20 @@ func (ec *executionContext) field_Conversation_runs_args(ctx context.Context, ra
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_addParticipant_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (AddParticipantInput, error) {
+			return ec.unmarshalNAddParticipantInput2gantryᚗdevᚋgraphᚋgeneratedᚐAddParticipantInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_answerQuestion_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -5066,6 +5234,20 @@ func (ec *executionContext) field_Mutation_remember_args(ctx context.Context, ra
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_removeParticipant_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (RemoveParticipantInput, error) {
+			return ec.unmarshalNRemoveParticipantInput2gantryᚗdevᚋgraphᚋgeneratedᚐRemoveParticipantInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_requestShare_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -5170,6 +5352,20 @@ func (ec *executionContext) field_Mutation_setStage_args(ctx context.Context, ra
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (SetStageInput, error) {
 			return ec.unmarshalNSetStageInput2gantryᚗdevᚋgraphᚋgeneratedᚐSetStageInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_setTurns_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (SetTurnsInput, error) {
+			return ec.unmarshalNSetTurnsInput2gantryᚗdevᚋgraphᚋgeneratedᚐSetTurnsInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -9200,6 +9396,38 @@ func (ec *executionContext) fieldContext_Conversation_participants(_ context.Con
 	return fc, nil
 }
 
+func (ec *executionContext) _Conversation_turns(ctx context.Context, field graphql.CollectedField, obj *Conversation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Conversation_turns(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Turns, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *TurnRule) graphql.Marshaler {
+			return ec.marshalNTurnRule2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTurnRule(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Conversation_turns(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Conversation",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TurnRule(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Conversation_createdAt(ctx context.Context, field graphql.CollectedField, obj *Conversation) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -10177,6 +10405,84 @@ func (ec *executionContext) fieldContext_Entry_author(_ context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _Entry_whom(ctx context.Context, field graphql.CollectedField, obj *Entry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entry_whom(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Whom, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalOActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entry_whom(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Entry",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Entry_code(ctx context.Context, field graphql.CollectedField, obj *Entry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entry_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entry_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Entry", field, false, false, "String")
+}
+
+func (ec *executionContext) _Entry_about(ctx context.Context, field graphql.CollectedField, obj *Entry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Entry_about(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.About, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Entry_about(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Entry", field, false, false, "Int64")
+}
+
 func (ec *executionContext) _Entry_text(ctx context.Context, field graphql.CollectedField, obj *Entry) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11055,6 +11361,116 @@ func (ec *executionContext) _ForgetStore_count(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_ForgetStore_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ForgetStore", field, false, false, "Int")
+}
+
+func (ec *executionContext) _GatheringPayload_conversation(ctx context.Context, field graphql.CollectedField, obj *GatheringPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_GatheringPayload_conversation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Conversation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Conversation) graphql.Marshaler {
+			return ec.marshalOConversation2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐConversation(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_GatheringPayload_conversation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "GatheringPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Conversation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _GatheringPayload_outcome(ctx context.Context, field graphql.CollectedField, obj *GatheringPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_GatheringPayload_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MutationOutcome) graphql.Marshaler {
+			return ec.marshalOMutationOutcome2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMutationOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_GatheringPayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("GatheringPayload", field, false, false, "MutationOutcome")
+}
+
+func (ec *executionContext) _GatheringPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *GatheringPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_GatheringPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_GatheringPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "GatheringPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _GatheringPayload_clientMutationId(ctx context.Context, field graphql.CollectedField, obj *GatheringPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_GatheringPayload_clientMutationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClientMutationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_GatheringPayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("GatheringPayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _Grant_id(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
@@ -13922,6 +14338,138 @@ func (ec *executionContext) fieldContext_Mutation_startConversation(ctx context.
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_startConversation_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_addParticipant(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_addParticipant(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().AddParticipant(ctx, fc.Args["input"].(AddParticipantInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *GatheringPayload) graphql.Marshaler {
+			return ec.marshalNGatheringPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGatheringPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_addParticipant(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_GatheringPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_addParticipant_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_removeParticipant(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_removeParticipant(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RemoveParticipant(ctx, fc.Args["input"].(RemoveParticipantInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *GatheringPayload) graphql.Marshaler {
+			return ec.marshalNGatheringPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGatheringPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_removeParticipant(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_GatheringPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_removeParticipant_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_setTurns(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_setTurns(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SetTurns(ctx, fc.Args["input"].(SetTurnsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *GatheringPayload) graphql.Marshaler {
+			return ec.marshalNGatheringPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGatheringPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_setTurns(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_GatheringPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_setTurns_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -21248,6 +21796,84 @@ func (ec *executionContext) fieldContext_TurnDelta_liveOnly(_ context.Context, f
 	return graphql.NewScalarFieldContext("TurnDelta", field, false, false, "Boolean")
 }
 
+func (ec *executionContext) _TurnRule_kind(ctx context.Context, field graphql.CollectedField, obj *TurnRule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TurnRule_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v TurnKind) graphql.Marshaler {
+			return ec.marshalNTurnKind2gantryᚗdevᚋgraphᚋgeneratedᚐTurnKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TurnRule_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TurnRule", field, false, false, "TurnKind")
+}
+
+func (ec *executionContext) _TurnRule_agent(ctx context.Context, field graphql.CollectedField, obj *TurnRule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TurnRule_agent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Agent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalOActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TurnRule_agent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TurnRule",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TurnRule_most(ctx context.Context, field graphql.CollectedField, obj *TurnRule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TurnRule_most(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Most, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TurnRule_most(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TurnRule", field, false, false, "Int")
+}
+
 func (ec *executionContext) _UsageRow_key(ctx context.Context, field graphql.CollectedField, obj *UsageRow) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -22867,6 +23493,69 @@ func (ec *executionContext) fieldContext___Type_isOneOf(_ context.Context, field
 // endregion **************************** field.gotpl *****************************
 
 // region    **************************** input.gotpl *****************************
+
+func (ec *executionContext) unmarshalInputAddParticipantInput(ctx context.Context, obj any) (AddParticipantInput, error) {
+	var it AddParticipantInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"conversation", "principal", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "conversation":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversation"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Conversation = data
+		case "principal":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("principal"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Principal = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalAddParticipantInput unmarshals raw into the AddParticipantInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalAddParticipantInput(ctx context.Context, raw any) (AddParticipantInput, error) {
+	var out AddParticipantInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "AddParticipantInput", raw, &out)
+	return out, err
+}
 
 func (ec *executionContext) unmarshalInputAnswerQuestionInput(ctx context.Context, obj any) (AnswerQuestionInput, error) {
 	var it AnswerQuestionInput
@@ -24522,6 +25211,69 @@ func UnmarshalRememberInput(ctx context.Context, raw any) (RememberInput, error)
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputRemoveParticipantInput(ctx context.Context, obj any) (RemoveParticipantInput, error) {
+	var it RemoveParticipantInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"conversation", "principal", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "conversation":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversation"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Conversation = data
+		case "principal":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("principal"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Principal = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRemoveParticipantInput unmarshals raw into the RemoveParticipantInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRemoveParticipantInput(ctx context.Context, raw any) (RemoveParticipantInput, error) {
+	var out RemoveParticipantInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RemoveParticipantInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRequestShareInput(ctx context.Context, obj any) (RequestShareInput, error) {
 	var it RequestShareInput
 	if obj == nil {
@@ -25236,6 +25988,69 @@ func UnmarshalSetStageInput(ctx context.Context, raw any) (SetStageInput, error)
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputSetTurnsInput(ctx context.Context, obj any) (SetTurnsInput, error) {
+	var it SetTurnsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"conversation", "turns", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "conversation":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversation"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Conversation = data
+		case "turns":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("turns"))
+			data, err := ec.unmarshalNTurnRuleInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTurnRuleInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Turns = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalSetTurnsInput unmarshals raw into the SetTurnsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalSetTurnsInput(ctx context.Context, raw any) (SetTurnsInput, error) {
+	var out SetTurnsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "SetTurnsInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputShareAgentInput(ctx context.Context, obj any) (ShareAgentInput, error) {
 	var it ShareAgentInput
 	if obj == nil {
@@ -25352,7 +26167,7 @@ func (ec *executionContext) unmarshalInputStartConversationInput(ctx context.Con
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"title", "participants", "commandId", "clientMutationId"}
+	fieldsInOrder := [...]string{"title", "participants", "turns", "commandId", "clientMutationId"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -25373,6 +26188,13 @@ func (ec *executionContext) unmarshalInputStartConversationInput(ctx context.Con
 				return it, err
 			}
 			it.Participants = data
+		case "turns":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("turns"))
+			data, err := ec.unmarshalOTurnRuleInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTurnRuleInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Turns = data
 		case "commandId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -25804,6 +26626,66 @@ func (ec *executionContext) unmarshalInputToolUseInput(ctx context.Context, obj 
 func UnmarshalToolUseInput(ctx context.Context, raw any) (ToolUseInput, error) {
 	var out ToolUseInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "ToolUseInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputTurnRuleInput(ctx context.Context, obj any) (TurnRuleInput, error) {
+	var it TurnRuleInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["most"]; !present {
+		asMap["most"] = 6
+	}
+
+	fieldsInOrder := [...]string{"kind", "agent", "most"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "kind":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kind"))
+			data, err := ec.unmarshalNTurnKind2gantryᚗdevᚋgraphᚋgeneratedᚐTurnKind(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Kind = data
+		case "agent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("agent"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Agent = data
+		case "most":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("most"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Most = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalTurnRuleInput unmarshals raw into the TurnRuleInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalTurnRuleInput(ctx context.Context, raw any) (TurnRuleInput, error) {
+	var out TurnRuleInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "TurnRuleInput", raw, &out)
 	return out, err
 }
 
@@ -27105,6 +27987,11 @@ func (ec *executionContext) _Conversation(ctx context.Context, sel ast.Selection
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "turns":
+			out.Values[i] = ec._Conversation_turns(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "createdAt":
 			out.Values[i] = ec._Conversation_createdAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -27501,6 +28388,21 @@ func (ec *executionContext) _Entry(ctx context.Context, sel ast.SelectionSet, ob
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "whom":
+			out.Values[i] = ec._Entry_whom(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._Entry_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "about":
+			out.Values[i] = ec._Entry_about(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "text":
 			out.Values[i] = ec._Entry_text(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -27883,6 +28785,54 @@ func (ec *executionContext) _ForgetStore(ctx context.Context, sel ast.SelectionS
 		case "count":
 			out.Values[i] = ec._ForgetStore_count(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var gatheringPayloadImplementors = []string{"GatheringPayload"}
+
+func (ec *executionContext) _GatheringPayload(ctx context.Context, sel ast.SelectionSet, obj *GatheringPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, gatheringPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("GatheringPayload")
+		case "conversation":
+			out.Values[i] = ec._GatheringPayload_conversation(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._GatheringPayload_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._GatheringPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "clientMutationId":
+			out.Values[i] = ec._GatheringPayload_clientMutationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -28951,6 +29901,27 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "startConversation":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_startConversation(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "addParticipant":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_addParticipant(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "removeParticipant":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_removeParticipant(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "setTurns":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_setTurns(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -31153,6 +32124,49 @@ func (ec *executionContext) _TurnDelta(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var turnRuleImplementors = []string{"TurnRule"}
+
+func (ec *executionContext) _TurnRule(ctx context.Context, sel ast.SelectionSet, obj *TurnRule) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, turnRuleImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TurnRule")
+		case "kind":
+			out.Values[i] = ec._TurnRule_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "agent":
+			out.Values[i] = ec._TurnRule_agent(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "most":
+			out.Values[i] = ec._TurnRule_most(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var usageRowImplementors = []string{"UsageRow"}
 
 func (ec *executionContext) _UsageRow(ctx context.Context, sel ast.SelectionSet, obj *UsageRow) graphql.Marshaler {
@@ -31850,6 +32864,11 @@ func (ec *executionContext) marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐ
 	return ec._Actor(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNAddParticipantInput2gantryᚗdevᚋgraphᚋgeneratedᚐAddParticipantInput(ctx context.Context, v any) (AddParticipantInput, error) {
+	res, err := ec.unmarshalInputAddParticipantInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNAgent2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐAgentᚄ(ctx context.Context, sel ast.SelectionSet, v []*Agent) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -32542,6 +33561,14 @@ func (ec *executionContext) marshalNForgetStore2ᚖgantryᚗdevᚋgraphᚋgenera
 	return ec._ForgetStore(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNGatheringPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐGatheringPayload(ctx context.Context, sel ast.SelectionSet, v *GatheringPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "GatheringPayload!")
+		return graphql.Null
+	}
+	return ec._GatheringPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNGrant2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐGrantᚄ(ctx context.Context, sel ast.SelectionSet, v []*Grant) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -33230,6 +34257,11 @@ func (ec *executionContext) unmarshalNRememberInput2gantryᚗdevᚋgraphᚋgener
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNRemoveParticipantInput2gantryᚗdevᚋgraphᚋgeneratedᚐRemoveParticipantInput(ctx context.Context, v any) (RemoveParticipantInput, error) {
+	res, err := ec.unmarshalInputRemoveParticipantInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNRequestShareInput2gantryᚗdevᚋgraphᚋgeneratedᚐRequestShareInput(ctx context.Context, v any) (RequestShareInput, error) {
 	res, err := ec.unmarshalInputRequestShareInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -33441,6 +34473,11 @@ func (ec *executionContext) unmarshalNSetDeputyInput2gantryᚗdevᚋgraphᚋgene
 
 func (ec *executionContext) unmarshalNSetStageInput2gantryᚗdevᚋgraphᚋgeneratedᚐSetStageInput(ctx context.Context, v any) (SetStageInput, error) {
 	res, err := ec.unmarshalInputSetStageInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNSetTurnsInput2gantryᚗdevᚋgraphᚋgeneratedᚐSetTurnsInput(ctx context.Context, v any) (SetTurnsInput, error) {
+	res, err := ec.unmarshalInputSetTurnsInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -33674,6 +34711,16 @@ func (ec *executionContext) marshalNTurnDelta2ᚖgantryᚗdevᚋgraphᚋgenerate
 	return ec._TurnDelta(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNTurnKind2gantryᚗdevᚋgraphᚋgeneratedᚐTurnKind(ctx context.Context, v any) (TurnKind, error) {
+	var res TurnKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNTurnKind2gantryᚗdevᚋgraphᚋgeneratedᚐTurnKind(ctx context.Context, sel ast.SelectionSet, v TurnKind) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) unmarshalNTurnPhase2gantryᚗdevᚋgraphᚋgeneratedᚐTurnPhase(ctx context.Context, v any) (TurnPhase, error) {
 	var res TurnPhase
 	err := res.UnmarshalGQL(v)
@@ -33682,6 +34729,19 @@ func (ec *executionContext) unmarshalNTurnPhase2gantryᚗdevᚋgraphᚋgenerated
 
 func (ec *executionContext) marshalNTurnPhase2gantryᚗdevᚋgraphᚋgeneratedᚐTurnPhase(ctx context.Context, sel ast.SelectionSet, v TurnPhase) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) marshalNTurnRule2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTurnRule(ctx context.Context, sel ast.SelectionSet, v *TurnRule) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "TurnRule!")
+		return graphql.Null
+	}
+	return ec._TurnRule(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNTurnRuleInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTurnRuleInput(ctx context.Context, v any) (*TurnRuleInput, error) {
+	res, err := ec.unmarshalInputTurnRuleInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNUsageGroup2gantryᚗdevᚋgraphᚋgeneratedᚐUsageGroup(ctx context.Context, v any) (UsageGroup, error) {
@@ -34701,6 +35761,14 @@ func (ec *executionContext) unmarshalOToolUseInput2ᚕᚖgantryᚗdevᚋgraphᚋ
 		}
 	}
 	return res, nil
+}
+
+func (ec *executionContext) unmarshalOTurnRuleInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTurnRuleInput(ctx context.Context, v any) (*TurnRuleInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputTurnRuleInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOVerdict2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐVerdict(ctx context.Context, sel ast.SelectionSet, v *Verdict) graphql.Marshaler {

@@ -28,6 +28,18 @@ type Actor struct {
 	Kind *ActorKind `json:"kind,omitempty"`
 }
 
+// Somebody to bring into a conversation.
+type AddParticipantInput struct {
+	// Global id of the conversation.
+	Conversation string `json:"conversation"`
+	// Principal id: a person, or `agent:` with the name of an agent that serves the viewer.
+	Principal string `json:"principal"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // A named specialist that a department owns.
 type Agent struct {
 	// Global id.
@@ -433,8 +445,10 @@ type Conversation struct {
 	ID string `json:"id"`
 	// What it is about.
 	Title *Text `json:"title"`
-	// Who takes part.
+	// Who takes part, people and agents. Whoever takes part sees everything that was said, also before, as far as they are cleared for it.
 	Participants []*Actor `json:"participants"`
+	// Which agents take a turn after a person's message.
+	Turns *TurnRule `json:"turns"`
 	// When it began.
 	CreatedAt time.Time `json:"createdAt"`
 	// Messages, and runs that began or ended, oldest first.
@@ -582,9 +596,15 @@ type Entry struct {
 	Number int64 `json:"number"`
 	// What the line is.
 	Kind EntryKind `json:"kind"`
-	// Who wrote it, or the agent whose run it is.
+	// Who wrote it, or the agent whose run it is; `gantry:group` for what the platform says of turns. The platform sets it, whatever a text claims.
 	Author *Actor `json:"author"`
-	// The text of a message; null for the other kinds.
+	// Whom the line is about: who joined or left, who answers by the rule, whose turn it would have been.
+	Whom *Actor `json:"whom,omitempty"`
+	// The rule that was set, or why a turn was not given or an exchange stopped: a stable code.
+	Code *string `json:"code,omitempty"`
+	// The number of the message whose exchange was stopped or in which a turn was refused; the bound of turns that was set. Null for the other kinds.
+	About *int64 `json:"about,omitempty"`
+	// The text of a message, or what a run came to; null for the other kinds.
 	Text *Text `json:"text,omitempty"`
 	// Global id of the run; null where there is none.
 	Run *string `json:"run,omitempty"`
@@ -696,6 +716,18 @@ type ForgetStore struct {
 	Name string `json:"name"`
 	// How many rows, points or texts.
 	Count int `json:"count"`
+}
+
+// A conversation after a change of who takes part, or of its rule of turns.
+type GatheringPayload struct {
+	// The conversation; null when the change was not accepted, or the viewer left.
+	Conversation *Conversation `json:"conversation,omitempty"`
+	// Whether it changed now; null when it was not accepted.
+	Outcome *MutationOutcome `json:"outcome,omitempty"`
+	// Why it was not accepted.
+	UserErrors []*UserError `json:"userErrors"`
+	// From the input.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
 // A word of those who answer for an agent, and for what it is given, that lets it serve or do more than by itself it may.
@@ -1327,6 +1359,18 @@ type RememberInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
+// Somebody who is to take part no more.
+type RemoveParticipantInput struct {
+	// Global id of the conversation.
+	Conversation string `json:"conversation"`
+	// Principal id; the viewer's own to leave.
+	Principal string `json:"principal"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // An agent to ask for.
 type RequestShareInput struct {
 	// The agent's name.
@@ -1687,6 +1731,18 @@ type SetStageInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
+// A rule of turns for a conversation.
+type SetTurnsInput struct {
+	// Global id of the conversation.
+	Conversation string `json:"conversation"`
+	// The rule.
+	Turns *TurnRuleInput `json:"turns"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // An agent to lend, to a department or to a person.
 type ShareAgentInput struct {
 	// The agent's name.
@@ -1735,8 +1791,10 @@ type Snapshot struct {
 type StartConversationInput struct {
 	// What it is about, 200 bytes at most.
 	Title string `json:"title"`
-	// Principal ids of who takes part besides the viewer.
+	// Principal ids of who takes part besides the viewer: people, and `agent:` with the name of an agent that serves the viewer.
 	Participants []string `json:"participants,omitempty"`
+	// Which agents take a turn after a person's message; who is mentioned when absent.
+	Turns *TurnRuleInput `json:"turns,omitempty"`
 	// Made by the client: a repeat returns the first result.
 	CommandID *string `json:"commandId,omitempty"`
 	// Echoed.
@@ -1957,6 +2015,26 @@ type TurnDelta struct {
 	Text string `json:"text"`
 	// Always true: pieces are never replayed.
 	LiveOnly bool `json:"liveOnly"`
+}
+
+// Which agents take a turn after a person's message. They take it one after the other, for that person.
+type TurnRule struct {
+	// How turns are given.
+	Kind TurnKind `json:"kind"`
+	// The agent that answers, of `NAMED`.
+	Agent *Actor `json:"agent,omitempty"`
+	// The turns that agents may take for one message, before the exchange is stopped.
+	Most int `json:"most"`
+}
+
+// A rule of turns to set.
+type TurnRuleInput struct {
+	// How turns are given.
+	Kind TurnKind `json:"kind"`
+	// Principal id of the agent that answers, `agent:` and its name; of `NAMED` only. It must take part.
+	Agent *string `json:"agent,omitempty"`
+	// The turns that agents may take for one message, 1 to 50.
+	Most int `json:"most"`
 }
 
 // What was spent in one group.
@@ -2792,17 +2870,32 @@ const (
 	EntryKindRunStarted EntryKind = "RUN_STARTED"
 	// A run ended.
 	EntryKindRunEnded EntryKind = "RUN_ENDED"
+	// Somebody takes part from here on.
+	EntryKindJoined EntryKind = "JOINED"
+	// Somebody takes part no more.
+	EntryKindLeft EntryKind = "LEFT"
+	// The rule of turns was set.
+	EntryKindTurnsSet EntryKind = "TURNS_SET"
+	// An agent could not take its turn.
+	EntryKindTurnRefused EntryKind = "TURN_REFUSED"
+	// An exchange went in circles, or had all its turns: nobody answers in it any more. The next message of a person begins anew.
+	EntryKindExchangeStopped EntryKind = "EXCHANGE_STOPPED"
 )
 
 var AllEntryKind = []EntryKind{
 	EntryKindMessage,
 	EntryKindRunStarted,
 	EntryKindRunEnded,
+	EntryKindJoined,
+	EntryKindLeft,
+	EntryKindTurnsSet,
+	EntryKindTurnRefused,
+	EntryKindExchangeStopped,
 }
 
 func (e EntryKind) IsValid() bool {
 	switch e {
-	case EntryKindMessage, EntryKindRunStarted, EntryKindRunEnded:
+	case EntryKindMessage, EntryKindRunStarted, EntryKindRunEnded, EntryKindJoined, EntryKindLeft, EntryKindTurnsSet, EntryKindTurnRefused, EntryKindExchangeStopped:
 		return true
 	}
 	return false
@@ -3932,6 +4025,67 @@ func (e *Stage) UnmarshalJSON(b []byte) error {
 }
 
 func (e Stage) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// How turns are given.
+type TurnKind string
+
+const (
+	// Whoever is mentioned as `@name` in a message takes one, and whoever such an agent mentions in its answer.
+	TurnKindMention TurnKind = "MENTION"
+	// Every agent takes one, once, in the order in which they joined.
+	TurnKindRound TurnKind = "ROUND"
+	// One agent answers every message, and whoever it mentions in its answer.
+	TurnKindNamed TurnKind = "NAMED"
+)
+
+var AllTurnKind = []TurnKind{
+	TurnKindMention,
+	TurnKindRound,
+	TurnKindNamed,
+}
+
+func (e TurnKind) IsValid() bool {
+	switch e {
+	case TurnKindMention, TurnKindRound, TurnKindNamed:
+		return true
+	}
+	return false
+}
+
+func (e TurnKind) String() string {
+	return string(e)
+}
+
+func (e *TurnKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = TurnKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid TurnKind", str)
+	}
+	return nil
+}
+
+func (e TurnKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *TurnKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e TurnKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -14,7 +14,7 @@ type exchange struct {
 	running string   // id of the run that has the turn, empty for none
 	agents  []string // who had a turn, in order
 	answers []string // what they said, simplified
-	stopped bool
+	closed  bool // nobody gets a turn any more
 }
 
 func (x *exchange) over() bool { return x.running == "" && len(x.queue) == 0 }
@@ -87,7 +87,7 @@ func (t *table) add(line Line) {
 		}
 	case Stopped:
 		if x := t.exchange(line.About); x != nil {
-			x.queue, x.stopped = nil, true
+			x.queue, x.closed = nil, true
 		}
 	}
 }
@@ -171,15 +171,18 @@ func (t *table) answer(line Line) {
 	said := strings.ToLower(strings.Join(strings.Fields(line.Text), " "))
 	repeats := said != "" && slices.Contains(x.answers, said)
 	x.answers = append(x.answers, said)
-	if x.rule.Kind != InRound && !x.stopped {
+	if x.rule.Kind != InRound && !x.closed {
 		x.give(line, t.mentioned(line), repeats)
 	}
 }
 
+// leave takes the turns that are still to be given from an agent, or from all
+// who would take them for a person.
 func (t *table) leave(whom string) {
 	t.agents = slices.DeleteFunc(t.agents, func(id string) bool { return id == whom })
 	for _, x := range t.exchanges {
-		x.queue = slices.DeleteFunc(x.queue, func(turn Turn) bool { return turn.Agent == whom })
+		x.queue = slices.DeleteFunc(x.queue, func(turn Turn) bool { return turn.Agent == whom || turn.Subject == whom })
+		x.closed = x.closed || x.subject == whom
 	}
 }
 

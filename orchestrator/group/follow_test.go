@@ -209,6 +209,20 @@ func TestWhoLeavesTakesNoTurn(t *testing.T) {
 	require.Equal(t, []string{"agent:ann", "agent:ben"}, agents)
 }
 
+func TestNobodyTakesATurnForWhoLeft(t *testing.T) {
+	t.Parallel()
+	k := gathering(t, "ann", "ben", "col")
+	k.say("tomas", "@ann @ben")
+	k.say("amara", "@col")
+	due := k.due()
+	run := k.begin(due.Turns[0])
+	k.add(group.Line{Kind: group.Left, Whom: "tomas"})
+	k.end(run, "ann", "@col, go on")
+	require.Equal(t, "amara", k.next().Subject)
+	k.takes("col", "yes")
+	k.quiet()
+}
+
 // An exchange that goes in circles ends, with a reason; the next message begins
 // anew.
 func TestLoopsAreStopped(t *testing.T) {

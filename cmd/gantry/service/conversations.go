@@ -2,11 +2,16 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
+	"gantry.dev/agents"
 	"gantry.dev/graph"
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/group"
 	"gantry.dev/orchestrator/journal"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -16,7 +21,54 @@ import (
 type Conversations struct{ *Service }
 
 func shown(c journal.Conversation) graph.Conversation {
-	return graph.Conversation{ID: c.ID, Title: c.Title, Participants: slices.Sorted(slices.Values(c.Participants)), CreatedMs: c.CreatedMs}
+	return graph.Conversation{ID: c.ID, Title: c.Title, Participants: slices.Sorted(slices.Values(c.Participants)), CreatedMs: c.CreatedMs, Turns: Turns(c)}
+}
+
+// Turns is the rule of turns of a conversation. Where the agent that answers
+// takes no part any more, who is mentioned answers.
+func Turns(c journal.Conversation) (rule group.Rule) {
+	_ = json.Unmarshal([]byte(c.Turns), &rule) // empty or what was stored
+	if rule.Kind == group.ByName && !slices.Contains(c.Participants, rule.Agent) {
+		rule.Kind, rule.Agent = group.ByMention, ""
+	}
+	return rule.Completed()
+}
+
+// SetTurns sets the rule of turns, and returns the entry that says so. Errors:
+// *run.Refusal.
+func SetTurns(c *journal.Conversation, by string, rule group.Rule) (engine.Entry, error) {
+	rule = rule.Completed()
+	switch {
+	case rule.Kind != group.ByName:
+		rule.Agent = ""
+	case !slices.Contains(c.Participants, rule.Agent):
+		return engine.Entry{}, errUnknownParticipant
+	}
+	if rule.Most < 1 || rule.Most > group.HighestMost {
+		return engine.Entry{}, &run.Refusal{Code: "TURNS", Detail: fmt.Sprintf("Give agents 1 to %d turns for one message.", group.HighestMost)}
+	}
+	kept, err := json.Marshal(rule)
+	c.Turns = string(kept)
+	return engine.Entry{Kind: group.TurnsSet, Author: by, Whom: rule.Agent, Code: string(rule.Kind), About: uint64(rule.Most)}, err
+}
+
+var errUnknownParticipant error = &run.Refusal{Code: "UNKNOWN_PARTICIPANT", Detail: "One of the participants is not known; check their ids."}
+
+// Joins reports whether a person may bring somebody into a conversation: whoever
+// the organisation knows, and of its agents those that serve the person. Errors:
+// *run.Refusal, which does not tell one that is not there from one that may not
+// be used.
+func Joins(o agents.Organisation, person policy.Principal, id string, nowMs int64) error {
+	if name, isAgent := strings.CutPrefix(id, agents.AgentID("")); isAgent {
+		if _, _, serves := o.Serves(name, person, nowMs); !serves {
+			return errUnknownParticipant
+		}
+		return nil
+	}
+	if _, known := o.Principal(id); !known {
+		return errUnknownParticipant
+	}
+	return nil
 }
 
 // begun is what a repeated beginning is answered with.
@@ -24,33 +76,32 @@ type begun struct {
 	Conversation string `json:"conversation"`
 }
 
-// Create begins a conversation of the caller and other people.
+// Create begins a conversation of the caller with other people and agents.
 func (c Conversations) Create(ctx context.Context, caller graph.Caller, in graph.ConversationInput) (graph.Conversation, graph.Outcome, error) {
 	o, person, err := c.Fresh(ctx, caller)
 	if err != nil {
 		return graph.Conversation{}, graph.Outcome{}, err
 	}
-	people := []string{person.ID}
-	for _, id := range in.Participants {
-		if _, known := o.Principal(id); !known {
-			return graph.Conversation{}, graph.Outcome{}, &run.Refusal{Code: "UNKNOWN_PARTICIPANT", Detail: "One of the participants is not known; check their ids."}
-		}
-		people = append(people, id)
-	}
-	slices.Sort(people)
-	people = slices.Compact(people)
 	nowMs, err := c.Store.Now(ctx)
 	if err != nil {
 		return graph.Conversation{}, graph.Outcome{}, err
 	}
-	made := journal.Conversation{ID: c.Source.ID(), Organisation: person.Organisation, CreatedBy: person.ID, CreatedMs: nowMs, Participants: people}
-	var payload engine.Payload
-	made.Title, payload = engine.Seal(c.Source, made.ID, person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(in.Title))
-	remembered, err := Receipt(caller, in.CommandID, "", begun{made.ID}, "converse", in.Title, people)
+	made := journal.Conversation{ID: c.Source.ID(), Organisation: person.Organisation, CreatedBy: person.ID, CreatedMs: nowMs, Participants: []string{person.ID}}
+	entries, err := gathered(&made, o, person, in)
 	if err != nil {
 		return graph.Conversation{}, graph.Outcome{}, err
 	}
-	err = c.Store.CreateConversation(ctx, made, payload, &remembered)
+	var payload engine.Payload
+	made.Title, payload = engine.Seal(c.Source, made.ID, person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(in.Title))
+	request := []any{"converse", in.Title, slices.Sorted(slices.Values(made.Participants))}
+	if made.Turns != "" {
+		request = append(request, made.Turns)
+	}
+	remembered, err := Receipt(caller, in.CommandID, "", begun{made.ID}, request...)
+	if err != nil {
+		return graph.Conversation{}, graph.Outcome{}, err
+	}
+	err = c.Store.CreateConversation(ctx, made, payload, &remembered, entries...)
 	if errors.Is(err, engine.ErrReplayed) {
 		var first begun
 		if err := c.Replay(ctx, remembered, &first); err != nil {
@@ -60,6 +111,33 @@ func (c Conversations) Create(ctx context.Context, caller graph.Caller, in graph
 		return found, graph.Outcome{Replayed: true}, err
 	}
 	return shown(made), graph.Outcome{}, err
+}
+
+// gathered lets those take part with whom a conversation begins. Of agents the
+// conversation says so: their turns are worked out from what it holds, in the
+// order in which they were named.
+func gathered(made *journal.Conversation, o agents.Organisation, person policy.Principal, in graph.ConversationInput) (entries []engine.Entry, err error) {
+	for _, id := range in.Participants {
+		if slices.Contains(made.Participants, id) {
+			continue
+		}
+		if err := Joins(o, person, id, made.CreatedMs); err != nil {
+			return nil, err
+		}
+		made.Participants = append(made.Participants, id)
+		if group.IsAgent(id) {
+			entries = append(entries, engine.Entry{Kind: group.Joined, Author: person.ID, Whom: id, AtMs: made.CreatedMs})
+		}
+	}
+	if in.Turns != (group.Rule{}) {
+		entry, err := SetTurns(made, person.ID, in.Turns)
+		if err != nil {
+			return nil, err
+		}
+		entry.AtMs = made.CreatedMs
+		entries = append(entries, entry)
+	}
+	return entries, nil
 }
 
 // Get returns a conversation that the caller takes part in.
@@ -106,10 +184,10 @@ func (c Conversations) Entries(ctx context.Context, caller graph.Caller, id stri
 	return c.Store.Entries(ctx, caller.Principal.Organisation, id, after, first)
 }
 
-// history is what was said in a conversation that the caller takes part in,
+// History is what was said in a conversation that the caller takes part in,
 // oldest first, and the ids of who takes part; nothing without one. Of what a
 // run said, its result counts.
-func (c Conversations) history(ctx context.Context, caller graph.Caller, id string) (said []run.Message, participants []string, err error) {
+func (c Conversations) History(ctx context.Context, caller graph.Caller, id string) (said []run.Message, participants []string, err error) {
 	if id == "" {
 		return nil, nil, nil
 	}

@@ -22,7 +22,7 @@ func (r Runs) Start(ctx context.Context, caller graph.Caller, in graph.StartInpu
 	if err != nil {
 		return graph.Outcome{}, err
 	}
-	history, participants, err := Conversations(r).history(ctx, caller, in.Conversation)
+	history, participants, err := Conversations(r).History(ctx, caller, in.Conversation)
 	if err != nil {
 		return graph.Outcome{}, err
 	}

@@ -21,10 +21,13 @@ type entry struct {
 		Author struct{ Principal string }
 		Text   *struct{ Value string }
 		Run    *string
+		Whom   *struct{ Principal string }
+		Code   *string
+		About  *string
 	}
 }
 
-const entryFields = `{cursor node{number kind author{principal} text{value} run}}`
+const entryFields = `{cursor node{number kind author{principal} text{value} run whom{principal} code about}}`
 
 // talk begins a conversation of a person with others.
 func (p *person) talk(title string, others ...string) string {

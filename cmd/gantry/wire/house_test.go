@@ -254,7 +254,8 @@ func (d done) code() string {
 }
 
 var payloads = map[string]string{
-	"startConversation": "conversation{id}", "sendMessage": "conversation{id} run{id status}", "setBudget": "", "kill": "awaitsSecondPerson", "liftKill": "awaitsSecondPerson",
+	"startConversation": "conversation{id}", "addParticipant": "conversation{id}", "removeParticipant": "conversation{id}", "setTurns": "conversation{id}",
+	"sendMessage": "conversation{id} run{id status}", "setBudget": "", "kill": "awaitsSecondPerson", "liftKill": "awaitsSecondPerson",
 	"publishAgent": "agent{name stage stopped} awaitsSecondPerson", "setStage": "agent{name stage stopped} awaitsSecondPerson",
 }
 

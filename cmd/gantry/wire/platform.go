@@ -12,6 +12,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/perform"
 	"gantry.dev/cmd/gantry/service"
+	"gantry.dev/cmd/gantry/service/groups"
 	"gantry.dev/graph/edge"
 	"gantry.dev/orchestrator/bus"
 	"gantry.dev/orchestrator/engine"
@@ -32,6 +33,7 @@ type Platform struct {
 	relay    *bus.Relay
 	worker   *engine.Worker
 	world    *engine.RealWorld
+	turns    *groups.Follower
 	notary   *notary.Notary // nil where this process signs no heads
 	memory   remembering
 	files    *os.Root
@@ -98,6 +100,7 @@ func (p *Platform) build(ctx context.Context) (err error) {
 		performer = sitedPerformer{performer, p.Config.Site}
 	}
 	p.Admission = perform.NewAdmission(p.Kits, p.Engine, truth, p.Source)
+	p.turns = groups.NewFollower(p.Service, p.Config.Log)
 	p.worker = engine.NewWorker(engine.WorkerConfig{Name: p.Config.Worker, Journal: truth, Claims: p.Store, Rules: p.Kits.Rules,
 		Performer: performer, World: p.world, Log: p.Config.Log, LeaseMs: p.Config.Lease.Milliseconds(), PollMs: p.Config.Poll.Milliseconds(), Runs: p.Config.Runs})
 	if p.notary, err = p.Config.newNotary(p.Store); err != nil {
@@ -134,6 +137,7 @@ func (p *Platform) start(ctx context.Context) {
 		return
 	}
 	p.every(&p.working, func(ticks <-chan time.Time) { p.hearDue(work, ticks) })
+	p.every(&p.working, func(ticks <-chan time.Time) { p.turns.Run(work, ticks) })
 	p.every(&p.working, func(ticks <-chan time.Time) { p.hearQueued(work, ticks) })
 	p.every(&p.working, func(ticks <-chan time.Time) { p.relayMemory(work, ticks) })
 	p.working.Go(func() { p.sweepMemory(work) })

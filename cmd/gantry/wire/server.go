@@ -15,6 +15,7 @@ import (
 
 	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/cmd/gantry/service/brain"
+	"gantry.dev/cmd/gantry/service/groups"
 	"gantry.dev/cmd/gantry/service/lending"
 	"gantry.dev/cmd/gantry/service/research"
 	"gantry.dev/graph"
@@ -46,7 +47,7 @@ func (p *Platform) listen(ctx context.Context) error {
 	}
 	documents := document.NewReader()
 	handler, err := graph.NewHandler(graph.Config{
-		Runs: service.Runs{Service: p.Service}, Conversations: service.Conversations{Service: p.Service}, Inbox: service.Inbox{Service: p.Service},
+		Runs: service.Runs{Service: p.Service}, Conversations: service.Conversations{Service: p.Service}, Groups: groups.Groups{Service: p.Service}, Inbox: service.Inbox{Service: p.Service},
 		Tools: service.Tools{Service: p.Service}, Agents: service.Agents{Service: p.Service}, Kills: service.Kills{Service: p.Service}, Budgets: service.Budgets{Service: p.Service},
 		Brain: p.Brain, Readers: brain.Memory{Service: p.Service}, Documents: brain.Documents{Service: p.Service, Files: documents}, Lending: lending.Lending{Service: p.Service},
 		Researches: research.Researches{Service: p.Service}, Live: service.Live{Service: p.Service, Tasks: &p.streams}, Directory: p.Service, Verifier: p.verifier,

@@ -25,6 +25,9 @@ func (p *Platform) committed(written []journal.Committed) {
 		if p.notary != nil {
 			p.notary.Count(len(c.Records))
 		}
+		if len(c.Entries) > 0 && p.turns != nil {
+			p.turns.Ring()
+		}
 		if c.Outside && len(c.Records) > 0 && p.worker != nil {
 			p.worker.Ring(c.Head.Run)
 		}
