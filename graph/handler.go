@@ -32,7 +32,8 @@ type Config struct {
 	Readers       Readers
 	Documents     Documents
 	Researches    Researches
-	Lending       Lending // nil: nothing is lent
+	Lending       Lending   // nil: nothing is lent
+	Schedules     Schedules // nil: nothing begins by itself
 	Live          Live
 	Directory     Directory
 	Verifier      *edge.Verifier

@@ -36,6 +36,7 @@ type ResolverRoot interface {
 	Mutation() MutationResolver
 	Query() QueryResolver
 	Run() RunResolver
+	Schedule() ScheduleResolver
 	Subscription() SubscriptionResolver
 }
 
@@ -86,6 +87,10 @@ type MutationResolver interface {
 	SetBudget(ctx context.Context, input SetBudgetInput) (*BudgetPayload, error)
 	Kill(ctx context.Context, input KillInput) (*KillPayload, error)
 	LiftKill(ctx context.Context, input LiftKillInput) (*KillPayload, error)
+	CreateSchedule(ctx context.Context, input CreateScheduleInput) (*SchedulePayload, error)
+	PauseSchedule(ctx context.Context, input ChangeScheduleInput) (*SchedulePayload, error)
+	ResumeSchedule(ctx context.Context, input ChangeScheduleInput) (*SchedulePayload, error)
+	DeleteSchedule(ctx context.Context, input ChangeScheduleInput) (*SchedulePayload, error)
 	Remember(ctx context.Context, input RememberInput) (*MemoryPayload, error)
 	RememberDocument(ctx context.Context, input RememberDocumentInput) (*DocumentPayload, error)
 	Supersede(ctx context.Context, input SupersedeInput) (*MemoryPayload, error)
@@ -104,6 +109,8 @@ type QueryResolver interface {
 	Conversation(ctx context.Context, id string) (*Conversation, error)
 	Runs(ctx context.Context, filter *RunFilter, first int, after *string) (*RunConnection, error)
 	Run(ctx context.Context, id string) (*Run, error)
+	Schedules(ctx context.Context, first int, after *string) (*ScheduleConnection, error)
+	Schedule(ctx context.Context, id string) (*Schedule, error)
 	Inbox(ctx context.Context) ([]*InboxItem, error)
 	Deputies(ctx context.Context) ([]*Deputy, error)
 	Notices(ctx context.Context) ([]*Notice, error)
@@ -125,6 +132,9 @@ type RunResolver interface {
 	TurnExplanation(ctx context.Context, obj *Run, turn int) (*Explained, error)
 	Export(ctx context.Context, obj *Run) (string, error)
 	Events(ctx context.Context, obj *Run, first int, after *string) (*RunEventConnection, error)
+}
+type ScheduleResolver interface {
+	Firings(ctx context.Context, obj *Schedule, first int, after *string) (*ScheduleFiringConnection, error)
 }
 type SubscriptionResolver interface {
 	RunEvents(ctx context.Context, run string, after *string) (<-chan *RunEvent, error)
@@ -164,7 +174,9 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("BranchInput", ec.unmarshalInputBranchInput),
 			graphql.NewInputUnmarshaler("CancelRunInput", ec.unmarshalInputCancelRunInput),
 			graphql.NewInputUnmarshaler("CeilingInput", ec.unmarshalInputCeilingInput),
+			graphql.NewInputUnmarshaler("ChangeScheduleInput", ec.unmarshalInputChangeScheduleInput),
 			graphql.NewInputUnmarshaler("ConsolidateInput", ec.unmarshalInputConsolidateInput),
+			graphql.NewInputUnmarshaler("CreateScheduleInput", ec.unmarshalInputCreateScheduleInput),
 			graphql.NewInputUnmarshaler("DecideApprovalInput", ec.unmarshalInputDecideApprovalInput),
 			graphql.NewInputUnmarshaler("DecideShareInput", ec.unmarshalInputDecideShareInput),
 			graphql.NewInputUnmarshaler("DeclassifyInput", ec.unmarshalInputDeclassifyInput),
@@ -386,6 +398,18 @@ type Query {
     "Global id."
     id: ID!
   ): Run
+  "The schedules that the viewer made, that are for the viewer, or for a service whose manager the viewer is; latest first."
+  schedules(
+    "How many, 100 at most."
+    first: Int! = 20
+    "Cursor to go on after."
+    after: Cursor
+  ): ScheduleConnection!
+  "One schedule."
+  schedule(
+    "Global id."
+    id: ID!
+  ): Schedule
   "What waits for the viewer: calls to decide, questions, limits, uncertain calls, parked runs."
   inbox: [InboxItem!]!
   "The viewer's deputy and those whose deputy the viewer is, whether or not it is time."
@@ -2283,6 +2307,26 @@ type Mutation {
     "What goes on."
     input: LiftKillInput!
   ): KillPayload!
+  "Makes a schedule: runs that begin by themselves. Only people make one, for themselves or for a service whose manager they are."
+  createSchedule(
+    "The schedule."
+    input: CreateScheduleInput!
+  ): SchedulePayload!
+  "Stops a schedule's further runs. Those that began go on; what waited does not happen."
+  pauseSchedule(
+    "Which one."
+    input: ChangeScheduleInput!
+  ): SchedulePayload!
+  "Lets a paused schedule go on with its next time. What passed meanwhile is not caught up."
+  resumeSchedule(
+    "Which one."
+    input: ChangeScheduleInput!
+  ): SchedulePayload!
+  "Deletes a schedule with its goal and its history. Runs that began go on, and name it in what they say of their beginning."
+  deleteSchedule(
+    "Which one."
+    input: ChangeScheduleInput!
+  ): SchedulePayload!
   "Remembers something, or says that the viewer sees the same already."
   remember(
     "What to remember."
@@ -2318,6 +2362,206 @@ type Mutation {
     "Which labels of which item, and why."
     input: DeclassifyInput!
   ): MemoryPayload!
+}
+
+"""
+Runs that begin by themselves, at times of the local clock of a zone. A local
+time that does not exist, since the clock was put forward over it, comes at the
+first moment after the gap; one that occurs twice comes once, at the first. Each
+run has the rights that its subject has when it begins.
+"""
+type Schedule {
+  "Global id."
+  id: ID!
+  "Its name among those of its maker."
+  name: String!
+  "The agent's name."
+  agent: String!
+  "What each run is to do."
+  goal: Text!
+  "For whom the runs are."
+  subject: Actor!
+  "Who made it."
+  madeBy: Actor!
+  "Global id of the conversation that the runs belong to."
+  conversation: ID
+  "Minute, hour, day of the month, month, day of the week."
+  cron: String!
+  "A name of the IANA time zone database, for example ` + "`" + `Europe/Copenhagen` + "`" + `."
+  zone: String!
+  "What becomes of a time while an earlier run goes on."
+  overlap: ScheduleOverlap!
+  "Which times that were missed still happen."
+  catchUp: ScheduleCatchUp!
+  "Nothing begins before."
+  from: Time
+  "Nothing begins from then on."
+  until: Time
+  "What each run may spend; null for the agent's limit."
+  money: MicroUsd
+  "When it was made."
+  createdAt: Time!
+  "When the next run begins; null when none does, or it is paused."
+  next: Time
+  "Why it is paused; null when it is not."
+  paused: SchedulePause
+  "How many times in a row were refused. After five it pauses by itself."
+  refusals: Int!
+  "What became of its times, latest first. The last 1000 are kept."
+  firings(
+    "How many, 100 at most."
+    first: Int! = 20
+    "Cursor to go on after."
+    after: Cursor
+  ): ScheduleFiringConnection!
+}
+
+"What becomes of a schedule's time while an earlier run of it goes on."
+enum ScheduleOverlap {
+  "It does not happen."
+  SKIP
+  "It waits until those before it have ended. 100 may wait."
+  QUEUE
+  "It happens beside them."
+  ALLOW
+}
+
+"Which of a schedule's times still happen that were missed, since no server ran."
+enum ScheduleCatchUp {
+  "None that is more than a minute late."
+  NONE
+  "The last one."
+  LAST
+  "The last 100."
+  ALL
+}
+
+"Why a schedule is paused."
+enum SchedulePause {
+  "Somebody paused it."
+  PERSON
+  "Five of its times in a row were refused."
+  REFUSALS
+  "Its zone is not known to the server any more."
+  TIMES
+}
+
+"What became of a time of a schedule."
+enum FiringOutcome {
+  "Its run is about to begin, or waits for those before it."
+  PLANNED
+  "Its run began."
+  STARTED
+  "No run was admitted."
+  REFUSED
+  "An earlier run went on, or the schedule was paused."
+  SKIPPED
+  "No server ran at that time, and it is not caught up."
+  MISSED
+}
+
+"A page of schedules."
+type ScheduleConnection {
+  "The schedules with their cursors."
+  edges: [ScheduleEdge!]!
+  "Where the page lies."
+  pageInfo: PageInfo!
+}
+
+"A schedule in a list."
+type ScheduleEdge {
+  "Its position."
+  cursor: Cursor!
+  "The schedule."
+  node: Schedule!
+}
+
+"A page of what became of a schedule's times."
+type ScheduleFiringConnection {
+  "The times with their cursors."
+  edges: [ScheduleFiringEdge!]!
+  "Where the page lies."
+  pageInfo: PageInfo!
+}
+
+"A time of a schedule in a list."
+type ScheduleFiringEdge {
+  "Its position."
+  cursor: Cursor!
+  "The time."
+  node: ScheduleFiring!
+}
+
+"A time of a schedule, or several that were missed together."
+type ScheduleFiring {
+  "The time; of several, the first."
+  plannedAt: Time!
+  "The last of several; else the same."
+  lastAt: Time!
+  "How many."
+  count: Int64!
+  "What became of it."
+  outcome: FiringOutcome!
+  "Why it was refused or skipped, for example ` + "`" + `NOT_FOUND` + "`" + `, ` + "`" + `BUDGET` + "`" + `, ` + "`" + `OVERLAP` + "`" + `."
+  code: String
+  "Global id of its run."
+  run: ID
+  "When that was noted."
+  at: Time!
+}
+
+"A schedule to make."
+input CreateScheduleInput {
+  "Its name: 1 to 63 small letters, digits and hyphens, none of the maker's other ones."
+  name: String!
+  "The agent's name."
+  agent: String!
+  "What each run is to do, 64 KiB at most."
+  goal: String!
+  "Minute, hour, day of the month, month, day of the week, for example ` + "`" + `30 8 * * 1-5` + "`" + `. Where both days are restricted, either one suffices."
+  cron: String!
+  "A name of the IANA time zone database, for example ` + "`" + `Europe/Copenhagen` + "`" + `."
+  zone: String!
+  "What becomes of a time while an earlier run goes on."
+  overlap: ScheduleOverlap! = SKIP
+  "Which times that were missed still happen."
+  catchUp: ScheduleCatchUp! = LAST
+  "Principal id of a service whose manager the viewer is; the viewer when absent."
+  subject: String
+  "Global id of the conversation that the runs belong to."
+  conversation: ID
+  "Nothing begins before; at once when absent."
+  from: Time
+  "Nothing begins from then on; without an end when absent."
+  until: Time
+  "Let each run spend less than the agent's limit."
+  money: MicroUsd
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"A schedule to change."
+input ChangeScheduleInput {
+  "Global id."
+  schedule: ID!
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"A schedule that was changed."
+type SchedulePayload {
+  "The schedule as it is now; null when it was not accepted, or is deleted."
+  schedule: Schedule
+  "Whether it was accepted now; null when it was not accepted."
+  outcome: MutationOutcome
+  "Why it was not accepted."
+  userErrors: [UserError!]!
+  "From the input."
+  clientMutationId: String
 }
 
 "A conversation to begin."
@@ -4544,6 +4788,124 @@ func (ec *executionContext) childFields_RunPayload(ctx context.Context, field gr
 	return nil, fmt.Errorf("no field named %q was found under type RunPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_Schedule(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Schedule_id(ctx, field)
+	case "name":
+		return ec.fieldContext_Schedule_name(ctx, field)
+	case "agent":
+		return ec.fieldContext_Schedule_agent(ctx, field)
+	case "goal":
+		return ec.fieldContext_Schedule_goal(ctx, field)
+	case "subject":
+		return ec.fieldContext_Schedule_subject(ctx, field)
+	case "madeBy":
+		return ec.fieldContext_Schedule_madeBy(ctx, field)
+	case "conversation":
+		return ec.fieldContext_Schedule_conversation(ctx, field)
+	case "cron":
+		return ec.fieldContext_Schedule_cron(ctx, field)
+	case "zone":
+		return ec.fieldContext_Schedule_zone(ctx, field)
+	case "overlap":
+		return ec.fieldContext_Schedule_overlap(ctx, field)
+	case "catchUp":
+		return ec.fieldContext_Schedule_catchUp(ctx, field)
+	case "from":
+		return ec.fieldContext_Schedule_from(ctx, field)
+	case "until":
+		return ec.fieldContext_Schedule_until(ctx, field)
+	case "money":
+		return ec.fieldContext_Schedule_money(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Schedule_createdAt(ctx, field)
+	case "next":
+		return ec.fieldContext_Schedule_next(ctx, field)
+	case "paused":
+		return ec.fieldContext_Schedule_paused(ctx, field)
+	case "refusals":
+		return ec.fieldContext_Schedule_refusals(ctx, field)
+	case "firings":
+		return ec.fieldContext_Schedule_firings(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Schedule", field.Name)
+}
+
+func (ec *executionContext) childFields_ScheduleConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ScheduleConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ScheduleConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ScheduleConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ScheduleEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ScheduleEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ScheduleEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ScheduleEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_ScheduleFiring(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "plannedAt":
+		return ec.fieldContext_ScheduleFiring_plannedAt(ctx, field)
+	case "lastAt":
+		return ec.fieldContext_ScheduleFiring_lastAt(ctx, field)
+	case "count":
+		return ec.fieldContext_ScheduleFiring_count(ctx, field)
+	case "outcome":
+		return ec.fieldContext_ScheduleFiring_outcome(ctx, field)
+	case "code":
+		return ec.fieldContext_ScheduleFiring_code(ctx, field)
+	case "run":
+		return ec.fieldContext_ScheduleFiring_run(ctx, field)
+	case "at":
+		return ec.fieldContext_ScheduleFiring_at(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ScheduleFiring", field.Name)
+}
+
+func (ec *executionContext) childFields_ScheduleFiringConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ScheduleFiringConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ScheduleFiringConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ScheduleFiringConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ScheduleFiringEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ScheduleFiringEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ScheduleFiringEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ScheduleFiringEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_SchedulePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "schedule":
+		return ec.fieldContext_SchedulePayload_schedule(ctx, field)
+	case "outcome":
+		return ec.fieldContext_SchedulePayload_outcome(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SchedulePayload_userErrors(ctx, field)
+	case "clientMutationId":
+		return ec.fieldContext_SchedulePayload_clientMutationId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SchedulePayload", field.Name)
+}
+
 func (ec *executionContext) childFields_SealedTool(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "name":
@@ -5052,6 +5414,20 @@ func (ec *executionContext) field_Mutation_consolidate_args(ctx context.Context,
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_createSchedule_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (CreateScheduleInput, error) {
+			return ec.unmarshalNCreateScheduleInput2gantryᚗdevᚋgraphᚋgeneratedᚐCreateScheduleInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_decideApproval_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -5086,6 +5462,20 @@ func (ec *executionContext) field_Mutation_declassify_args(ctx context.Context, 
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (DeclassifyInput, error) {
 			return ec.unmarshalNDeclassifyInput2gantryᚗdevᚋgraphᚋgeneratedᚐDeclassifyInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_deleteSchedule_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ChangeScheduleInput, error) {
+			return ec.unmarshalNChangeScheduleInput2gantryᚗdevᚋgraphᚋgeneratedᚐChangeScheduleInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -5156,6 +5546,20 @@ func (ec *executionContext) field_Mutation_liftKill_args(ctx context.Context, ra
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (LiftKillInput, error) {
 			return ec.unmarshalNLiftKillInput2gantryᚗdevᚋgraphᚋgeneratedᚐLiftKillInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_pauseSchedule_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ChangeScheduleInput, error) {
+			return ec.unmarshalNChangeScheduleInput2gantryᚗdevᚋgraphᚋgeneratedᚐChangeScheduleInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -5282,6 +5686,20 @@ func (ec *executionContext) field_Mutation_resumeRun_args(ctx context.Context, r
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (ResumeRunInput, error) {
 			return ec.unmarshalNResumeRunInput2gantryᚗdevᚋgraphᚋgeneratedᚐResumeRunInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_resumeSchedule_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ChangeScheduleInput, error) {
+			return ec.unmarshalNChangeScheduleInput2gantryᚗdevᚋgraphᚋgeneratedᚐChangeScheduleInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -5764,6 +6182,42 @@ func (ec *executionContext) field_Query_runs_args(ctx context.Context, rawArgs m
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_schedule_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_schedules_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOCursor2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_usage_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -5827,6 +6281,28 @@ func (ec *executionContext) field_Run_turnExplanation_args(ctx context.Context, 
 		return nil, err
 	}
 	args["turn"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Schedule_firings_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOCursor2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
 	return args, nil
 }
 
@@ -15444,6 +15920,182 @@ func (ec *executionContext) fieldContext_Mutation_liftKill(ctx context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_createSchedule(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createSchedule(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreateSchedule(ctx, fc.Args["input"].(CreateScheduleInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *SchedulePayload) graphql.Marshaler {
+			return ec.marshalNSchedulePayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedulePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createSchedule(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SchedulePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createSchedule_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_pauseSchedule(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_pauseSchedule(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().PauseSchedule(ctx, fc.Args["input"].(ChangeScheduleInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *SchedulePayload) graphql.Marshaler {
+			return ec.marshalNSchedulePayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedulePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_pauseSchedule(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SchedulePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_pauseSchedule_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_resumeSchedule(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_resumeSchedule(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ResumeSchedule(ctx, fc.Args["input"].(ChangeScheduleInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *SchedulePayload) graphql.Marshaler {
+			return ec.marshalNSchedulePayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedulePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_resumeSchedule(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SchedulePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_resumeSchedule_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_deleteSchedule(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_deleteSchedule(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DeleteSchedule(ctx, fc.Args["input"].(ChangeScheduleInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *SchedulePayload) graphql.Marshaler {
+			return ec.marshalNSchedulePayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedulePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_deleteSchedule(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SchedulePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_deleteSchedule_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_remember(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16738,6 +17390,94 @@ func (ec *executionContext) fieldContext_Query_run(ctx context.Context, field gr
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_run_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_schedules(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_schedules(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Schedules(ctx, fc.Args["first"].(int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ScheduleConnection) graphql.Marshaler {
+			return ec.marshalNScheduleConnection2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_schedules(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ScheduleConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_schedules_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_schedule(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_schedule(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Schedule(ctx, fc.Args["id"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Schedule) graphql.Marshaler {
+			return ec.marshalOSchedule2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedule(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_schedule(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Schedule(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_schedule_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -19967,6 +20707,1000 @@ func (ec *executionContext) _RunPayload_clientMutationId(ctx context.Context, fi
 }
 func (ec *executionContext) fieldContext_RunPayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RunPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _Schedule_id(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Schedule_name(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "String")
+}
+
+func (ec *executionContext) _Schedule_agent(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_agent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Agent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_agent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "String")
+}
+
+func (ec *executionContext) _Schedule_goal(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_goal(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Goal, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Text) graphql.Marshaler {
+			return ec.marshalNText2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐText(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_goal(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Schedule",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Text(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Schedule_subject(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_subject(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Subject, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_subject(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Schedule",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Schedule_madeBy(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_madeBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MadeBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_madeBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Schedule",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Schedule_conversation(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_conversation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Conversation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_conversation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Schedule_cron(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_cron(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cron, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_cron(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "String")
+}
+
+func (ec *executionContext) _Schedule_zone(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_zone(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Zone, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_zone(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "String")
+}
+
+func (ec *executionContext) _Schedule_overlap(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_overlap(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Overlap, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v ScheduleOverlap) graphql.Marshaler {
+			return ec.marshalNScheduleOverlap2gantryᚗdevᚋgraphᚋgeneratedᚐScheduleOverlap(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_overlap(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "ScheduleOverlap")
+}
+
+func (ec *executionContext) _Schedule_catchUp(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_catchUp(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CatchUp, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v ScheduleCatchUp) graphql.Marshaler {
+			return ec.marshalNScheduleCatchUp2gantryᚗdevᚋgraphᚋgeneratedᚐScheduleCatchUp(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_catchUp(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "ScheduleCatchUp")
+}
+
+func (ec *executionContext) _Schedule_from(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Schedule_until(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_until(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Until, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_until(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Schedule_money(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_money(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Money, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOMicroUsd2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_money(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _Schedule_createdAt(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Schedule_next(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Schedule_paused(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_paused(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Paused, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *SchedulePause) graphql.Marshaler {
+			return ec.marshalOSchedulePause2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedulePause(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_paused(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "SchedulePause")
+}
+
+func (ec *executionContext) _Schedule_refusals(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_refusals(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Refusals, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_refusals(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Schedule", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Schedule_firings(ctx context.Context, field graphql.CollectedField, obj *Schedule) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Schedule_firings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Schedule().Firings(ctx, obj, fc.Args["first"].(int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ScheduleFiringConnection) graphql.Marshaler {
+			return ec.marshalNScheduleFiringConnection2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleFiringConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Schedule_firings(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Schedule",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ScheduleFiringConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Schedule_firings_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ScheduleConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ScheduleConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ScheduleEdge) graphql.Marshaler {
+			return ec.marshalNScheduleEdge2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ScheduleConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ScheduleEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ScheduleConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *ScheduleConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ScheduleConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ScheduleEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ScheduleEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScheduleEdge", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _ScheduleEdge_node(ctx context.Context, field graphql.CollectedField, obj *ScheduleEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Schedule) graphql.Marshaler {
+			return ec.marshalNSchedule2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedule(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ScheduleEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Schedule(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ScheduleFiring_plannedAt(ctx context.Context, field graphql.CollectedField, obj *ScheduleFiring) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleFiring_plannedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlannedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleFiring_plannedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScheduleFiring", field, false, false, "Time")
+}
+
+func (ec *executionContext) _ScheduleFiring_lastAt(ctx context.Context, field graphql.CollectedField, obj *ScheduleFiring) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleFiring_lastAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleFiring_lastAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScheduleFiring", field, false, false, "Time")
+}
+
+func (ec *executionContext) _ScheduleFiring_count(ctx context.Context, field graphql.CollectedField, obj *ScheduleFiring) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleFiring_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleFiring_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScheduleFiring", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ScheduleFiring_outcome(ctx context.Context, field graphql.CollectedField, obj *ScheduleFiring) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleFiring_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v FiringOutcome) graphql.Marshaler {
+			return ec.marshalNFiringOutcome2gantryᚗdevᚋgraphᚋgeneratedᚐFiringOutcome(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleFiring_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScheduleFiring", field, false, false, "FiringOutcome")
+}
+
+func (ec *executionContext) _ScheduleFiring_code(ctx context.Context, field graphql.CollectedField, obj *ScheduleFiring) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleFiring_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleFiring_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScheduleFiring", field, false, false, "String")
+}
+
+func (ec *executionContext) _ScheduleFiring_run(ctx context.Context, field graphql.CollectedField, obj *ScheduleFiring) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleFiring_run(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Run, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleFiring_run(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScheduleFiring", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ScheduleFiring_at(ctx context.Context, field graphql.CollectedField, obj *ScheduleFiring) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleFiring_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleFiring_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScheduleFiring", field, false, false, "Time")
+}
+
+func (ec *executionContext) _ScheduleFiringConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ScheduleFiringConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleFiringConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ScheduleFiringEdge) graphql.Marshaler {
+			return ec.marshalNScheduleFiringEdge2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleFiringEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleFiringConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ScheduleFiringConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ScheduleFiringEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ScheduleFiringConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *ScheduleFiringConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleFiringConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleFiringConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ScheduleFiringConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ScheduleFiringEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ScheduleFiringEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleFiringEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleFiringEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ScheduleFiringEdge", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _ScheduleFiringEdge_node(ctx context.Context, field graphql.CollectedField, obj *ScheduleFiringEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ScheduleFiringEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ScheduleFiring) graphql.Marshaler {
+			return ec.marshalNScheduleFiring2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleFiring(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ScheduleFiringEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ScheduleFiringEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ScheduleFiring(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SchedulePayload_schedule(ctx context.Context, field graphql.CollectedField, obj *SchedulePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SchedulePayload_schedule(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Schedule, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Schedule) graphql.Marshaler {
+			return ec.marshalOSchedule2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedule(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SchedulePayload_schedule(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SchedulePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Schedule(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SchedulePayload_outcome(ctx context.Context, field graphql.CollectedField, obj *SchedulePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SchedulePayload_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MutationOutcome) graphql.Marshaler {
+			return ec.marshalOMutationOutcome2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMutationOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SchedulePayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SchedulePayload", field, false, false, "MutationOutcome")
+}
+
+func (ec *executionContext) _SchedulePayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *SchedulePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SchedulePayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SchedulePayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SchedulePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SchedulePayload_clientMutationId(ctx context.Context, field graphql.CollectedField, obj *SchedulePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SchedulePayload_clientMutationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClientMutationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SchedulePayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SchedulePayload", field, false, false, "String")
 }
 
 func (ec *executionContext) _SealedTool_name(ctx context.Context, field graphql.CollectedField, obj *SealedTool) (ret graphql.Marshaler) {
@@ -23844,6 +25578,62 @@ func UnmarshalCeilingInput(ctx context.Context, raw any) (CeilingInput, error) {
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputChangeScheduleInput(ctx context.Context, obj any) (ChangeScheduleInput, error) {
+	var it ChangeScheduleInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"schedule", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "schedule":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("schedule"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Schedule = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalChangeScheduleInput unmarshals raw into the ChangeScheduleInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalChangeScheduleInput(ctx context.Context, raw any) (ChangeScheduleInput, error) {
+	var out ChangeScheduleInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ChangeScheduleInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputConsolidateInput(ctx context.Context, obj any) (ConsolidateInput, error) {
 	var it ConsolidateInput
 	if obj == nil {
@@ -23904,6 +25694,146 @@ func (ec *executionContext) unmarshalInputConsolidateInput(ctx context.Context, 
 func UnmarshalConsolidateInput(ctx context.Context, raw any) (ConsolidateInput, error) {
 	var out ConsolidateInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "ConsolidateInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputCreateScheduleInput(ctx context.Context, obj any) (CreateScheduleInput, error) {
+	var it CreateScheduleInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["overlap"]; !present {
+		asMap["overlap"] = "SKIP"
+	}
+	if _, present := asMap["catchUp"]; !present {
+		asMap["catchUp"] = "LAST"
+	}
+
+	fieldsInOrder := [...]string{"name", "agent", "goal", "cron", "zone", "overlap", "catchUp", "subject", "conversation", "from", "until", "money", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "agent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("agent"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Agent = data
+		case "goal":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("goal"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Goal = data
+		case "cron":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("cron"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Cron = data
+		case "zone":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("zone"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Zone = data
+		case "overlap":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("overlap"))
+			data, err := ec.unmarshalNScheduleOverlap2gantryᚗdevᚋgraphᚋgeneratedᚐScheduleOverlap(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Overlap = data
+		case "catchUp":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("catchUp"))
+			data, err := ec.unmarshalNScheduleCatchUp2gantryᚗdevᚋgraphᚋgeneratedᚐScheduleCatchUp(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CatchUp = data
+		case "subject":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("subject"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Subject = data
+		case "conversation":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("conversation"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Conversation = data
+		case "from":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.From = data
+		case "until":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("until"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Until = data
+		case "money":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("money"))
+			data, err := ec.unmarshalOMicroUsd2ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Money = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalCreateScheduleInput unmarshals raw into the CreateScheduleInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateScheduleInput(ctx context.Context, raw any) (CreateScheduleInput, error) {
+	var out CreateScheduleInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateScheduleInput", raw, &out)
 	return out, err
 }
 
@@ -30080,6 +32010,34 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "createSchedule":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createSchedule(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pauseSchedule":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_pauseSchedule(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "resumeSchedule":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_resumeSchedule(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deleteSchedule":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_deleteSchedule(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "remember":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_remember(ctx, field)
@@ -30483,6 +32441,18 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_run(ctx, field)
+				})
+		case "schedules":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_schedules(ctx, field)
+				})
+		case "schedule":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_schedule(ctx, field)
 				})
 		case "inbox":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
@@ -31451,6 +33421,393 @@ func (ec *executionContext) _RunPayload(ctx context.Context, sel ast.SelectionSe
 			}
 		case "clientMutationId":
 			out.Values[i] = ec._RunPayload_clientMutationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var scheduleImplementors = []string{"Schedule"}
+
+func (ec *executionContext) _Schedule(ctx context.Context, sel ast.SelectionSet, obj *Schedule) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, scheduleImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Schedule")
+		case "id":
+			out.Values[i] = ec._Schedule_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "name":
+			out.Values[i] = ec._Schedule_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "agent":
+			out.Values[i] = ec._Schedule_agent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "goal":
+			out.Values[i] = ec._Schedule_goal(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "subject":
+			out.Values[i] = ec._Schedule_subject(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "madeBy":
+			out.Values[i] = ec._Schedule_madeBy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "conversation":
+			out.Values[i] = ec._Schedule_conversation(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cron":
+			out.Values[i] = ec._Schedule_cron(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "zone":
+			out.Values[i] = ec._Schedule_zone(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "overlap":
+			out.Values[i] = ec._Schedule_overlap(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "catchUp":
+			out.Values[i] = ec._Schedule_catchUp(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "from":
+			out.Values[i] = ec._Schedule_from(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "until":
+			out.Values[i] = ec._Schedule_until(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "money":
+			out.Values[i] = ec._Schedule_money(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "createdAt":
+			out.Values[i] = ec._Schedule_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "next":
+			out.Values[i] = ec._Schedule_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "paused":
+			out.Values[i] = ec._Schedule_paused(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "refusals":
+			out.Values[i] = ec._Schedule_refusals(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "firings":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Schedule_firings(ctx, field, obj)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var scheduleConnectionImplementors = []string{"ScheduleConnection"}
+
+func (ec *executionContext) _ScheduleConnection(ctx context.Context, sel ast.SelectionSet, obj *ScheduleConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, scheduleConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ScheduleConnection")
+		case "edges":
+			out.Values[i] = ec._ScheduleConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._ScheduleConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var scheduleEdgeImplementors = []string{"ScheduleEdge"}
+
+func (ec *executionContext) _ScheduleEdge(ctx context.Context, sel ast.SelectionSet, obj *ScheduleEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, scheduleEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ScheduleEdge")
+		case "cursor":
+			out.Values[i] = ec._ScheduleEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._ScheduleEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var scheduleFiringImplementors = []string{"ScheduleFiring"}
+
+func (ec *executionContext) _ScheduleFiring(ctx context.Context, sel ast.SelectionSet, obj *ScheduleFiring) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, scheduleFiringImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ScheduleFiring")
+		case "plannedAt":
+			out.Values[i] = ec._ScheduleFiring_plannedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lastAt":
+			out.Values[i] = ec._ScheduleFiring_lastAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._ScheduleFiring_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._ScheduleFiring_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._ScheduleFiring_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "run":
+			out.Values[i] = ec._ScheduleFiring_run(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._ScheduleFiring_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var scheduleFiringConnectionImplementors = []string{"ScheduleFiringConnection"}
+
+func (ec *executionContext) _ScheduleFiringConnection(ctx context.Context, sel ast.SelectionSet, obj *ScheduleFiringConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, scheduleFiringConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ScheduleFiringConnection")
+		case "edges":
+			out.Values[i] = ec._ScheduleFiringConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._ScheduleFiringConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var scheduleFiringEdgeImplementors = []string{"ScheduleFiringEdge"}
+
+func (ec *executionContext) _ScheduleFiringEdge(ctx context.Context, sel ast.SelectionSet, obj *ScheduleFiringEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, scheduleFiringEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ScheduleFiringEdge")
+		case "cursor":
+			out.Values[i] = ec._ScheduleFiringEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._ScheduleFiringEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var schedulePayloadImplementors = []string{"SchedulePayload"}
+
+func (ec *executionContext) _SchedulePayload(ctx context.Context, sel ast.SelectionSet, obj *SchedulePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, schedulePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SchedulePayload")
+		case "schedule":
+			out.Values[i] = ec._SchedulePayload_schedule(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._SchedulePayload_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._SchedulePayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "clientMutationId":
+			out.Values[i] = ec._SchedulePayload_clientMutationId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -33204,6 +35561,11 @@ func (ec *executionContext) marshalNCeiling2ᚖgantryᚗdevᚋgraphᚋgenerated�
 	return ec._Ceiling(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNChangeScheduleInput2gantryᚗdevᚋgraphᚋgeneratedᚐChangeScheduleInput(ctx context.Context, v any) (ChangeScheduleInput, error) {
+	res, err := ec.unmarshalInputChangeScheduleInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNCheck2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐCheckᚄ(ctx context.Context, sel ast.SelectionSet, v []*Check) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -33305,6 +35667,11 @@ func (ec *executionContext) marshalNConversationEdge2ᚖgantryᚗdevᚋgraphᚋg
 		return graphql.Null
 	}
 	return ec._ConversationEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNCreateScheduleInput2gantryᚗdevᚋgraphᚋgeneratedᚐCreateScheduleInput(ctx context.Context, v any) (CreateScheduleInput, error) {
+	res, err := ec.unmarshalInputCreateScheduleInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNCursor2string(ctx context.Context, v any) (string, error) {
@@ -33508,6 +35875,16 @@ func (ec *executionContext) marshalNFinding2ᚖgantryᚗdevᚋgraphᚋgenerated�
 		return graphql.Null
 	}
 	return ec._Finding(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNFiringOutcome2gantryᚗdevᚋgraphᚋgeneratedᚐFiringOutcome(ctx context.Context, v any) (FiringOutcome, error) {
+	var res FiringOutcome
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNFiringOutcome2gantryᚗdevᚋgraphᚋgeneratedᚐFiringOutcome(ctx context.Context, sel ast.SelectionSet, v FiringOutcome) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) unmarshalNFloat2float64(ctx context.Context, v any) (float64, error) {
@@ -34422,6 +36799,114 @@ func (ec *executionContext) unmarshalNRunStatus2gantryᚗdevᚋgraphᚋgenerated
 
 func (ec *executionContext) marshalNRunStatus2gantryᚗdevᚋgraphᚋgeneratedᚐRunStatus(ctx context.Context, sel ast.SelectionSet, v RunStatus) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) marshalNSchedule2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedule(ctx context.Context, sel ast.SelectionSet, v *Schedule) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Schedule!")
+		return graphql.Null
+	}
+	return ec._Schedule(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNScheduleCatchUp2gantryᚗdevᚋgraphᚋgeneratedᚐScheduleCatchUp(ctx context.Context, v any) (ScheduleCatchUp, error) {
+	var res ScheduleCatchUp
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNScheduleCatchUp2gantryᚗdevᚋgraphᚋgeneratedᚐScheduleCatchUp(ctx context.Context, sel ast.SelectionSet, v ScheduleCatchUp) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNScheduleConnection2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleConnection(ctx context.Context, sel ast.SelectionSet, v *ScheduleConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ScheduleConnection!")
+		return graphql.Null
+	}
+	return ec._ScheduleConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNScheduleEdge2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*ScheduleEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNScheduleEdge2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNScheduleEdge2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleEdge(ctx context.Context, sel ast.SelectionSet, v *ScheduleEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ScheduleEdge!")
+		return graphql.Null
+	}
+	return ec._ScheduleEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNScheduleFiring2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleFiring(ctx context.Context, sel ast.SelectionSet, v *ScheduleFiring) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ScheduleFiring!")
+		return graphql.Null
+	}
+	return ec._ScheduleFiring(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNScheduleFiringConnection2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleFiringConnection(ctx context.Context, sel ast.SelectionSet, v *ScheduleFiringConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ScheduleFiringConnection!")
+		return graphql.Null
+	}
+	return ec._ScheduleFiringConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNScheduleFiringEdge2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleFiringEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*ScheduleFiringEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNScheduleFiringEdge2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleFiringEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNScheduleFiringEdge2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐScheduleFiringEdge(ctx context.Context, sel ast.SelectionSet, v *ScheduleFiringEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ScheduleFiringEdge!")
+		return graphql.Null
+	}
+	return ec._ScheduleFiringEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNScheduleOverlap2gantryᚗdevᚋgraphᚋgeneratedᚐScheduleOverlap(ctx context.Context, v any) (ScheduleOverlap, error) {
+	var res ScheduleOverlap
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNScheduleOverlap2gantryᚗdevᚋgraphᚋgeneratedᚐScheduleOverlap(ctx context.Context, sel ast.SelectionSet, v ScheduleOverlap) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNSchedulePayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedulePayload(ctx context.Context, sel ast.SelectionSet, v *SchedulePayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "SchedulePayload!")
+		return graphql.Null
+	}
+	return ec._SchedulePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNSealedTool2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐSealedToolᚄ(ctx context.Context, sel ast.SelectionSet, v []*SealedTool) graphql.Marshaler {
@@ -35643,6 +38128,29 @@ func (ec *executionContext) marshalORunStatus2ᚕgantryᚗdevᚋgraphᚋgenerate
 	}
 
 	return ret
+}
+
+func (ec *executionContext) marshalOSchedule2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedule(ctx context.Context, sel ast.SelectionSet, v *Schedule) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Schedule(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOSchedulePause2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedulePause(ctx context.Context, v any) (*SchedulePause, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(SchedulePause)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOSchedulePause2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedulePause(ctx context.Context, sel ast.SelectionSet, v *SchedulePause) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
 }
 
 func (ec *executionContext) unmarshalOStage2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐStage(ctx context.Context, v any) (*Stage, error) {

@@ -401,6 +401,16 @@ type CeilingInput struct {
 	FanOut *int `json:"fanOut,omitempty"`
 }
 
+// A schedule to change.
+type ChangeScheduleInput struct {
+	// Global id.
+	Schedule string `json:"schedule"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // The finding of one completion check.
 type Check struct {
 	// Its name.
@@ -476,6 +486,38 @@ type ConversationEdge struct {
 	Cursor string `json:"cursor"`
 	// The conversation.
 	Node *Conversation `json:"node"`
+}
+
+// A schedule to make.
+type CreateScheduleInput struct {
+	// Its name: 1 to 63 small letters, digits and hyphens, none of the maker's other ones.
+	Name string `json:"name"`
+	// The agent's name.
+	Agent string `json:"agent"`
+	// What each run is to do, 64 KiB at most.
+	Goal string `json:"goal"`
+	// Minute, hour, day of the month, month, day of the week, for example `30 8 * * 1-5`. Where both days are restricted, either one suffices.
+	Cron string `json:"cron"`
+	// A name of the IANA time zone database, for example `Europe/Copenhagen`.
+	Zone string `json:"zone"`
+	// What becomes of a time while an earlier run goes on.
+	Overlap ScheduleOverlap `json:"overlap"`
+	// Which times that were missed still happen.
+	CatchUp ScheduleCatchUp `json:"catchUp"`
+	// Principal id of a service whose manager the viewer is; the viewer when absent.
+	Subject *string `json:"subject,omitempty"`
+	// Global id of the conversation that the runs belong to.
+	Conversation *string `json:"conversation,omitempty"`
+	// Nothing begins before; at once when absent.
+	From *time.Time `json:"from,omitempty"`
+	// Nothing begins from then on; without an end when absent.
+	Until *time.Time `json:"until,omitempty"`
+	// Let each run spend less than the agent's limit.
+	Money *int64 `json:"money,omitempty"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
 // A decision on one exact call.
@@ -1643,6 +1685,113 @@ type RunFilter struct {
 type RunPayload struct {
 	// The run as it is now; null when it was not accepted.
 	Run *Run `json:"run,omitempty"`
+	// Whether it was accepted now; null when it was not accepted.
+	Outcome *MutationOutcome `json:"outcome,omitempty"`
+	// Why it was not accepted.
+	UserErrors []*UserError `json:"userErrors"`
+	// From the input.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// Runs that begin by themselves, at times of the local clock of a zone. A local
+// time that does not exist, since the clock was put forward over it, comes at the
+// first moment after the gap; one that occurs twice comes once, at the first. Each
+// run has the rights that its subject has when it begins.
+type Schedule struct {
+	// Global id.
+	ID string `json:"id"`
+	// Its name among those of its maker.
+	Name string `json:"name"`
+	// The agent's name.
+	Agent string `json:"agent"`
+	// What each run is to do.
+	Goal *Text `json:"goal"`
+	// For whom the runs are.
+	Subject *Actor `json:"subject"`
+	// Who made it.
+	MadeBy *Actor `json:"madeBy"`
+	// Global id of the conversation that the runs belong to.
+	Conversation *string `json:"conversation,omitempty"`
+	// Minute, hour, day of the month, month, day of the week.
+	Cron string `json:"cron"`
+	// A name of the IANA time zone database, for example `Europe/Copenhagen`.
+	Zone string `json:"zone"`
+	// What becomes of a time while an earlier run goes on.
+	Overlap ScheduleOverlap `json:"overlap"`
+	// Which times that were missed still happen.
+	CatchUp ScheduleCatchUp `json:"catchUp"`
+	// Nothing begins before.
+	From *time.Time `json:"from,omitempty"`
+	// Nothing begins from then on.
+	Until *time.Time `json:"until,omitempty"`
+	// What each run may spend; null for the agent's limit.
+	Money *int64 `json:"money,omitempty"`
+	// When it was made.
+	CreatedAt time.Time `json:"createdAt"`
+	// When the next run begins; null when none does, or it is paused.
+	Next *time.Time `json:"next,omitempty"`
+	// Why it is paused; null when it is not.
+	Paused *SchedulePause `json:"paused,omitempty"`
+	// How many times in a row were refused. After five it pauses by itself.
+	Refusals int `json:"refusals"`
+	// What became of its times, latest first. The last 1000 are kept.
+	Firings *ScheduleFiringConnection `json:"firings"`
+}
+
+// A page of schedules.
+type ScheduleConnection struct {
+	// The schedules with their cursors.
+	Edges []*ScheduleEdge `json:"edges"`
+	// Where the page lies.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A schedule in a list.
+type ScheduleEdge struct {
+	// Its position.
+	Cursor string `json:"cursor"`
+	// The schedule.
+	Node *Schedule `json:"node"`
+}
+
+// A time of a schedule, or several that were missed together.
+type ScheduleFiring struct {
+	// The time; of several, the first.
+	PlannedAt time.Time `json:"plannedAt"`
+	// The last of several; else the same.
+	LastAt time.Time `json:"lastAt"`
+	// How many.
+	Count int64 `json:"count"`
+	// What became of it.
+	Outcome FiringOutcome `json:"outcome"`
+	// Why it was refused or skipped, for example `NOT_FOUND`, `BUDGET`, `OVERLAP`.
+	Code *string `json:"code,omitempty"`
+	// Global id of its run.
+	Run *string `json:"run,omitempty"`
+	// When that was noted.
+	At time.Time `json:"at"`
+}
+
+// A page of what became of a schedule's times.
+type ScheduleFiringConnection struct {
+	// The times with their cursors.
+	Edges []*ScheduleFiringEdge `json:"edges"`
+	// Where the page lies.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A time of a schedule in a list.
+type ScheduleFiringEdge struct {
+	// Its position.
+	Cursor string `json:"cursor"`
+	// The time.
+	Node *ScheduleFiring `json:"node"`
+}
+
+// A schedule that was changed.
+type SchedulePayload struct {
+	// The schedule as it is now; null when it was not accepted, or is deleted.
+	Schedule *Schedule `json:"schedule,omitempty"`
 	// Whether it was accepted now; null when it was not accepted.
 	Outcome *MutationOutcome `json:"outcome,omitempty"`
 	// Why it was not accepted.
@@ -2936,6 +3085,73 @@ func (e EntryKind) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// What became of a time of a schedule.
+type FiringOutcome string
+
+const (
+	// Its run is about to begin, or waits for those before it.
+	FiringOutcomePlanned FiringOutcome = "PLANNED"
+	// Its run began.
+	FiringOutcomeStarted FiringOutcome = "STARTED"
+	// No run was admitted.
+	FiringOutcomeRefused FiringOutcome = "REFUSED"
+	// An earlier run went on, or the schedule was paused.
+	FiringOutcomeSkipped FiringOutcome = "SKIPPED"
+	// No server ran at that time, and it is not caught up.
+	FiringOutcomeMissed FiringOutcome = "MISSED"
+)
+
+var AllFiringOutcome = []FiringOutcome{
+	FiringOutcomePlanned,
+	FiringOutcomeStarted,
+	FiringOutcomeRefused,
+	FiringOutcomeSkipped,
+	FiringOutcomeMissed,
+}
+
+func (e FiringOutcome) IsValid() bool {
+	switch e {
+	case FiringOutcomePlanned, FiringOutcomeStarted, FiringOutcomeRefused, FiringOutcomeSkipped, FiringOutcomeMissed:
+		return true
+	}
+	return false
+}
+
+func (e FiringOutcome) String() string {
+	return string(e)
+}
+
+func (e *FiringOutcome) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = FiringOutcome(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid FiringOutcome", str)
+	}
+	return nil
+}
+
+func (e FiringOutcome) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *FiringOutcome) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e FiringOutcome) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 // Yes or no to a grant.
 type GrantDecision string
 
@@ -3961,6 +4177,189 @@ func (e *RunStatus) UnmarshalJSON(b []byte) error {
 }
 
 func (e RunStatus) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// Which of a schedule's times still happen that were missed, since no server ran.
+type ScheduleCatchUp string
+
+const (
+	// None that is more than a minute late.
+	ScheduleCatchUpNone ScheduleCatchUp = "NONE"
+	// The last one.
+	ScheduleCatchUpLast ScheduleCatchUp = "LAST"
+	// The last 100.
+	ScheduleCatchUpAll ScheduleCatchUp = "ALL"
+)
+
+var AllScheduleCatchUp = []ScheduleCatchUp{
+	ScheduleCatchUpNone,
+	ScheduleCatchUpLast,
+	ScheduleCatchUpAll,
+}
+
+func (e ScheduleCatchUp) IsValid() bool {
+	switch e {
+	case ScheduleCatchUpNone, ScheduleCatchUpLast, ScheduleCatchUpAll:
+		return true
+	}
+	return false
+}
+
+func (e ScheduleCatchUp) String() string {
+	return string(e)
+}
+
+func (e *ScheduleCatchUp) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ScheduleCatchUp(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ScheduleCatchUp", str)
+	}
+	return nil
+}
+
+func (e ScheduleCatchUp) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ScheduleCatchUp) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ScheduleCatchUp) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// What becomes of a schedule's time while an earlier run of it goes on.
+type ScheduleOverlap string
+
+const (
+	// It does not happen.
+	ScheduleOverlapSkip ScheduleOverlap = "SKIP"
+	// It waits until those before it have ended. 100 may wait.
+	ScheduleOverlapQueue ScheduleOverlap = "QUEUE"
+	// It happens beside them.
+	ScheduleOverlapAllow ScheduleOverlap = "ALLOW"
+)
+
+var AllScheduleOverlap = []ScheduleOverlap{
+	ScheduleOverlapSkip,
+	ScheduleOverlapQueue,
+	ScheduleOverlapAllow,
+}
+
+func (e ScheduleOverlap) IsValid() bool {
+	switch e {
+	case ScheduleOverlapSkip, ScheduleOverlapQueue, ScheduleOverlapAllow:
+		return true
+	}
+	return false
+}
+
+func (e ScheduleOverlap) String() string {
+	return string(e)
+}
+
+func (e *ScheduleOverlap) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ScheduleOverlap(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ScheduleOverlap", str)
+	}
+	return nil
+}
+
+func (e ScheduleOverlap) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ScheduleOverlap) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ScheduleOverlap) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// Why a schedule is paused.
+type SchedulePause string
+
+const (
+	// Somebody paused it.
+	SchedulePausePerson SchedulePause = "PERSON"
+	// Five of its times in a row were refused.
+	SchedulePauseRefusals SchedulePause = "REFUSALS"
+	// Its zone is not known to the server any more.
+	SchedulePauseTimes SchedulePause = "TIMES"
+)
+
+var AllSchedulePause = []SchedulePause{
+	SchedulePausePerson,
+	SchedulePauseRefusals,
+	SchedulePauseTimes,
+}
+
+func (e SchedulePause) IsValid() bool {
+	switch e {
+	case SchedulePausePerson, SchedulePauseRefusals, SchedulePauseTimes:
+		return true
+	}
+	return false
+}
+
+func (e SchedulePause) String() string {
+	return string(e)
+}
+
+func (e *SchedulePause) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = SchedulePause(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid SchedulePause", str)
+	}
+	return nil
+}
+
+func (e SchedulePause) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *SchedulePause) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e SchedulePause) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -26,6 +26,7 @@ const (
 	Run          Kind = "run"
 	Agent        Kind = "agent"
 	Conversation Kind = "conversation"
+	Schedule     Kind = "schedule"
 	Approval     Kind = "approval"
 	Question     Kind = "question"
 	Memory       Kind = "memory"

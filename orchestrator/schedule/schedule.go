@@ -49,6 +49,10 @@ const (
 	PausedByTimes    = "TIMES"    // its zone or expression is not known any more
 )
 
+// Issuer is who answers for the identity under which a schedule's runs begin: it
+// names who made the schedule, and as the id of its token the schedule.
+const Issuer = "schedule"
+
 // Schedule says at which times runs begin, of which agent, for whom.
 type Schedule struct {
 	ID, Organisation string

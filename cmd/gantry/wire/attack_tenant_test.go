@@ -33,6 +33,7 @@ type things struct {
 var names = map[string]string{
 	"Query.agent.name": "agent", "Query.runs.filter.agent": "agent", "Query.runs.filter.subject": "principal",
 	"Mutation.startConversation.input.participants": "principal", "Mutation.sendMessage.input.agent": "agent", "Mutation.startRun.input.agent": "agent",
+	"Mutation.createSchedule.input.name": "", "Mutation.createSchedule.input.agent": "agent", "Mutation.createSchedule.input.cron": "", "Mutation.createSchedule.input.zone": "", "Mutation.createSchedule.input.subject": "principal",
 	"Mutation.setStage.input.agent": "agent", "Mutation.setBudget.input.node": "node", "Mutation.kill.input.name": "agent", "Mutation.liftKill.input.name": "agent", "Mutation.lendVoice.input.persona": "persona",
 	"Subscription.memoryChanged.spaces": "space", "Query.recall.spaces": "space", "Query.memoryItems.filter.spaces": "space", "Query.memoryItems.filter.subject": "about",
 	"Query.memoryItems.filter.ref": "source", "Query.memoryItems.filter.principal": "principal",
@@ -145,7 +146,7 @@ func (m *matrix) root(on string) (query string, inner bool) {
 	if slices.Contains([]string{"Query", "Mutation", "Subscription"}, on) {
 		return "", false
 	}
-	query, known := map[string]string{"Run": "run", "Conversation": "conversation"}[on]
+	query, known := map[string]string{"Run": "run", "Conversation": "conversation", "Schedule": "schedule"}[on]
 	require.True(m.t, known, "%s has fields with arguments: say how one is reached", on)
 	return query, true
 }
@@ -315,18 +316,20 @@ func (h *house) begun(organisation, agent string) things {
 			"answerquestion": tokenOf(h.t, "question", organisation, inner(h.t, second.Run.ID), question.Question), "agent": tokenOf(h.t, "agent", organisation, agent)}}
 	out.ids["node"], out.ids["ids"], out.ids["audit"] = out.ids["run"], out.ids["run"], out.ids["run"]
 	amara.remembered(out, conversation)
+	out.ids["schedule"] = amara.scheduled(map[string]any{"name": "of-" + organisation, "conversation": conversation})
 	var lists struct {
 		Runs         struct{ Edges []struct{ Cursor string } }
+		Schedules    struct{ Edges []struct{ Cursor string } }
 		MemoryItems  struct{ Edges []struct{ Cursor string } }
 		Conversation struct {
 			Entries struct{ Edges []struct{ Cursor string } }
 			Runs    struct{ Edges []struct{ Cursor string } }
 		}
 	}
-	amara.ask(`query($id:ID!){runs(first:1){edges{cursor}} memoryItems(first:1){edges{cursor}} conversation(id:$id){entries(first:1){edges{cursor}} runs{edges{cursor}}}}`, map[string]any{"id": conversation}, &lists)
+	amara.ask(`query($id:ID!){runs(first:1){edges{cursor}} schedules(first:1){edges{cursor}} memoryItems(first:1){edges{cursor}} conversation(id:$id){entries(first:1){edges{cursor}} runs{edges{cursor}}}}`, map[string]any{"id": conversation}, &lists)
 	out.cursors = map[string]string{"run": amara.until(asked.Run.ID, "approval_requested").Cursor, "runs": lists.Runs.Edges[0].Cursor,
 		"entry": lists.Conversation.Entries.Edges[0].Cursor, "runs of a conversation": lists.Conversation.Runs.Edges[0].Cursor,
-		"memory": lists.MemoryItems.Edges[0].Cursor}
+		"memory": lists.MemoryItems.Edges[0].Cursor, "schedules": lists.Schedules.Edges[0].Cursor}
 	return out
 }
 
@@ -370,7 +373,7 @@ func tokenOf(t *testing.T, parts ...string) string {
 
 // told is what an organisation's journal holds, by the versions of its runs.
 func (h *house) told(organisation string) string {
-	return string(h.of(organisation, asker).post(`{runs(first:100){edges{node{id version status}}} conversations(first:100){edges{node{id entries(first:100){edges{node{number}}}}}} kills{name} agents{name stage revision} budgets{node limit{money}} memoryItems(first:100){edges{node{id etag}}}}`, nil))
+	return string(h.of(organisation, asker).post(`{runs(first:100){edges{node{id version status}}} conversations(first:100){edges{node{id entries(first:100){edges{node{number}}}}}} schedules(first:100){edges{node{id paused next}}} kills{name} agents{name stage revision} budgets{node limit{money}} memoryItems(first:100){edges{node{id etag}}}}`, nil))
 }
 
 // twin is the same organisation under another name, with names of its own for
@@ -403,7 +406,7 @@ func TestFault_J10_IDsOfAnotherOrganisationAreAbsentEverywhere(t *testing.T) {
 	require.Equal(t, before, h.told("northwind")+h.told("southwind"), "nothing was done, here or there")
 	for _, p := range people {
 		everything := string(p.post(`{agents{id name} conversations{edges{cursor node{id}}} runs(first:100){edges{cursor node{id subject{principal} contact{principal} actingChain{principal}}}}
-			memorySpaces{name} memoryItems(first:100){edges{cursor node{id subject source{ref}}}} recall(query:"What colour does the handbook say?",first:100){hits{citation item{id subject source{ref}}}}
+			schedules{edges{cursor node{id name subject{principal}}}} memorySpaces{name} memoryItems(first:100){edges{cursor node{id subject source{ref}}}} recall(query:"What colour does the handbook say?",first:100){hits{citation item{id subject source{ref}}}}
 			inbox{id run{id} approval{id}} kills{name} budgets{node} usage(groupBy:SUBJECT,from:"2020-01-01T00:00:00Z",to:"2100-01-01T00:00:00Z"){key}}`, nil))
 		for _, secret := range theirs.secrets(t) {
 			require.NotContains(t, everything, secret)

@@ -13,6 +13,7 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
+	"gantry.dev/orchestrator/schedule"
 )
 
 // Config is everything that a process is told.
@@ -91,6 +92,9 @@ func (c Config) Validate() error {
 		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 			faults = append(faults, errors.New("listen: must be host:port"))
 		}
+	}
+	if c.Issuer == schedule.Issuer {
+		faults = append(faults, errors.New("issuer: this name is that of schedules"))
 	}
 	if c.Lease < 0 || c.Poll < 0 || c.Drain < 0 || c.Attest < 0 || c.Notices < 0 || c.Memory.Sweep < 0 {
 		faults = append(faults, errors.New("lease, poll, drain, attest, notices, sweep: must not be negative"))

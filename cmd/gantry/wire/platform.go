@@ -13,6 +13,7 @@ import (
 	"gantry.dev/agents/perform"
 	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/cmd/gantry/service/groups"
+	"gantry.dev/cmd/gantry/service/scheduling"
 	"gantry.dev/graph/edge"
 	"gantry.dev/orchestrator/bus"
 	"gantry.dev/orchestrator/engine"
@@ -21,6 +22,7 @@ import (
 	"gantry.dev/orchestrator/notice"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
+	"gantry.dev/orchestrator/schedule/calendar"
 )
 
 // Platform is a running process.
@@ -34,6 +36,7 @@ type Platform struct {
 	worker   *engine.Worker
 	world    *engine.RealWorld
 	turns    *groups.Follower
+	calendar *calendar.Calendar
 	notary   *notary.Notary // nil where this process signs no heads
 	memory   remembering
 	files    *os.Root
@@ -100,6 +103,7 @@ func (p *Platform) build(ctx context.Context) (err error) {
 		performer = sitedPerformer{performer, p.Config.Site}
 	}
 	p.Admission = perform.NewAdmission(p.Kits, p.Engine, truth, p.Source)
+	p.calendar = calendar.New(p.Store, scheduling.Schedules{Service: p.Service}.Begin)
 	p.turns = groups.NewFollower(p.Service, p.Config.Log)
 	p.worker = engine.NewWorker(engine.WorkerConfig{Name: p.Config.Worker, Journal: truth, Claims: p.Store, Rules: p.Kits.Rules,
 		Performer: performer, World: p.world, Log: p.Config.Log, LeaseMs: p.Config.Lease.Milliseconds(), PollMs: p.Config.Poll.Milliseconds(), Runs: p.Config.Runs})
@@ -139,6 +143,7 @@ func (p *Platform) start(ctx context.Context) {
 	p.every(&p.working, func(ticks <-chan time.Time) { p.hearDue(work, ticks) })
 	p.every(&p.working, func(ticks <-chan time.Time) { p.turns.Run(work, ticks) })
 	p.every(&p.working, func(ticks <-chan time.Time) { p.hearQueued(work, ticks) })
+	p.every(&p.working, func(ticks <-chan time.Time) { p.beginScheduled(work, ticks) })
 	p.every(&p.working, func(ticks <-chan time.Time) { p.relayMemory(work, ticks) })
 	p.working.Go(func() { p.sweepMemory(work) })
 	p.working.Go(func() { p.tellPeople(work) })

@@ -79,6 +79,21 @@ func (p *Platform) hear(ctx context.Context, ticks <-chan time.Time, topic bus.T
 	}
 }
 
+// beginScheduled begins the runs that are due by their schedules. By the time
+// that it looks, the database's clock says which are.
+func (p *Platform) beginScheduled(ctx context.Context, ticks <-chan time.Time) {
+	for {
+		if err := p.calendar.Tick(ctx); err != nil && ctx.Err() == nil {
+			p.Config.Log.Warn("schedules", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
+		}
+	}
+}
+
 // Text in progress waits in a few lanes, each run's in one of them.
 const (
 	textLanes = 8

@@ -10,6 +10,7 @@ import (
 
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
+	"gantry.dev/orchestrator/schedule"
 )
 
 // Answer is what the journal says to one question.
@@ -120,7 +121,10 @@ func (e explainer) asked() []string {
 		"may use " + strings.Join(tools(s.Authority), ", "),
 	}
 	lines = append(lines, recalled("its goal", 0, run.Remembrance{Items: s.Snapshot.Memory, Missing: s.Snapshot.MemoryMissing})...)
-	if s.By.Principal != "" {
+	switch {
+	case s.By.Issuer == schedule.Issuer:
+		lines[1] = "begun by schedule " + s.By.TokenID + " of " + s.By.Principal + "; " + lines[1]
+	case s.By.Principal != "":
 		lines[1] = "sent by " + s.By.Principal + " with a token of " + s.By.Issuer + "; " + lines[1]
 	}
 	return lines

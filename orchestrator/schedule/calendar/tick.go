@@ -15,10 +15,6 @@ import (
 	"gantry.dev/orchestrator/schedule"
 )
 
-// Issuer is who answers for the identity under which a schedule's runs begin;
-// the id of its token is the schedule's.
-const Issuer = "schedule"
-
 // Start admits a run of a schedule with its goal, under the rights that its
 // subject has now. A repeated command gives the run that it began. Errors:
 // *run.Refusal where no run may begin; any other is tried again.
@@ -166,11 +162,11 @@ func Command(scheduleID string, plannedMs int64) string {
 func (c *Calendar) decide(ctx context.Context, s schedule.Schedule, f schedule.Firing) (schedule.Firing, error) {
 	command := Command(s.ID, f.PlannedMs)
 	begun, err := c.journal.Receipt(ctx, s.Organisation, s.Subject, command)
-	if err == nil { // by a process that did not come to record it
+	if err == nil && begun.Run != "" { // by a process that did not come to record it
 		f.Outcome, f.Code, f.Run = schedule.Started, "", begun.Run
 		return f, nil
 	}
-	if !errors.Is(err, engine.ErrNotFound) {
+	if err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return f, err
 	}
 	before, err := c.before(ctx, f)
