@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gantry.dev/agents/bounded"
+	"gantry.dev/agents/tool"
 	"gantry.dev/orchestrator/policy"
 )
 
@@ -242,6 +243,12 @@ func (o Organisation) Grant(id string) (Grant, bool) {
 	return find(o.Grants, func(g Grant) bool { return g.ID == id })
 }
 
+// IsShare reports whether a grant lends an agent.
+func (o Organisation) IsShare(id string) bool {
+	g, known := o.Grant(id)
+	return known && g.Kind == Share
+}
+
 // Holds reports whether a grant was not recalled and has not run out at nowMs
 // (UTC ms).
 func (g Grant) Holds(nowMs int64) bool {
@@ -351,8 +358,8 @@ func (o Organisation) current(g Grant) bool {
 }
 
 // GrantCeiling returns what a grant gives to the agent that works under it: of
-// a share to its private side, which only reads, and of a delegation to the
-// agent that work is handed to. Its deadline is when the grant runs out. A grant
+// a share to its private side, which only reads and asks nobody, and of a
+// delegation to the agent that work is handed to. Its deadline is when the grant runs out. A grant
 // that was recalled, has run out at nowMs (UTC ms) or was agreed on another
 // revision gives nothing, nor does one whose agent is stopped.
 func (o Organisation) GrantCeiling(id string, nowMs int64) (policy.Authority, bool) {
@@ -368,8 +375,12 @@ func (o Organisation) GrantCeiling(id string, nowMs int64) (policy.Authority, bo
 	if g.Kind == Share {
 		given.WriteSpaces = nil
 		for name, use := range given.Tools {
+			definition, _ := o.Tool(name)
 			use.Impact = min(use.Impact, policy.ImpactRead)
 			given.Tools[name] = use
+			if definition.Impact.OrWorst() > policy.ImpactRead || name == tool.AskName || name == tool.DelegateName {
+				delete(given.Tools, name)
+			}
 		}
 	}
 	return given.Normal(), true

@@ -149,8 +149,7 @@ func (c *collecting) conform(ctx context.Context, child *run.Child, order tool.D
 
 // lent reports whether a child is the private side of a share.
 func (c *collecting) lent(child *run.Child) bool {
-	grant, known := c.current.Organisation.Grant(child.Grant)
-	return known && grant.Kind == agents.Share
+	return c.current.Organisation.IsShare(child.Grant)
 }
 
 func (c *collecting) declassify(grant string, asked json.RawMessage, canonical []byte, end *run.ChildEnd) error {

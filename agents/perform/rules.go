@@ -72,7 +72,10 @@ func (r *rules) Ceiling(acting run.Acting) policy.Authority {
 			if !inForce {
 				return policy.Authority{} // what it was started by is gone
 			}
-			above, own = policy.Widen(above, given), policy.Widen(given, own)
+			if own = policy.Widen(given, own); r.organisation.IsShare(link.Grant) {
+				own = given // a private side has what its share gives, and nothing that it has for the subject
+			}
+			above = policy.Widen(above, given)
 		}
 		ceiling = policy.Meet(above, own)
 	}
