@@ -18,6 +18,7 @@ import (
 	"gantry.dev/cmd/gantry/service/groups"
 	"gantry.dev/cmd/gantry/service/lending"
 	"gantry.dev/cmd/gantry/service/research"
+	"gantry.dev/cmd/gantry/service/scheduling"
 	"gantry.dev/graph"
 	"gantry.dev/graph/edge"
 	"gantry.dev/memory/document"
@@ -50,6 +51,7 @@ func (p *Platform) listen(ctx context.Context) error {
 		Runs: service.Runs{Service: p.Service}, Conversations: service.Conversations{Service: p.Service}, Groups: groups.Groups{Service: p.Service}, Inbox: service.Inbox{Service: p.Service},
 		Tools: service.Tools{Service: p.Service}, Agents: service.Agents{Service: p.Service}, Kills: service.Kills{Service: p.Service}, Budgets: service.Budgets{Service: p.Service},
 		Brain: p.Brain, Readers: brain.Memory{Service: p.Service}, Documents: brain.Documents{Service: p.Service, Files: documents}, Lending: lending.Lending{Service: p.Service},
+		Schedules:  scheduling.Schedules{Service: p.Service, Calendar: p.calendar},
 		Researches: research.Researches{Service: p.Service}, Live: service.Live{Service: p.Service, Tasks: &p.streams}, Directory: p.Service, Verifier: p.verifier,
 		Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(), Introspection: p.Config.Dev, Origins: p.Config.Origins,
 		NewID: p.Source.ID, Clock: time.Now, Log: p.Config.Log,
