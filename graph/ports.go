@@ -153,7 +153,7 @@ type Item struct {
 // DeputyInput names the caller's deputy; an empty one takes the deputy back.
 type DeputyInput struct {
 	Deputy  string // principal id
-	FromMs  int64  // UTC ms
+	FromMs  int64  // UTC ms; 0: from now on
 	UntilMs int64  // UTC ms, no longer from then on
 }
 

@@ -110,6 +110,9 @@ func (t *timeline) byPeople(kind run.EventKind, f fact) []string {
 	var who string
 	if f.By != nil {
 		who = f.By.Principal
+		if f.By.OnBehalfOf != "" {
+			who += " as the deputy of " + f.By.OnBehalfOf
+		}
 	}
 	switch kind {
 	case run.KindApprovalRequested:

@@ -175,10 +175,11 @@ func (i Inbox) SetDeputy(ctx context.Context, caller graph.Caller, commandID str
 	change, err := i.Alter(ctx, caller, commandID, []any{"deputy", deputy}, func(o agents.Organisation) (Step, bool, error) {
 		next, err := agents.ClearDeputy(o, caller.Principal.ID, nowMs)
 		if deputy.Deputy != "" {
-			if deputy.UntilMs <= nowMs {
-				return Step{}, false, &run.Refusal{Code: "INVALID", Detail: "The deputy would be none any more; give an end in the future."}
+			fromMs := cmp.Or(deputy.FromMs, nowMs)
+			if refusal := refuseDeputy(o, caller.Principal.ID, deputy.Deputy, fromMs, deputy.UntilMs, nowMs); refusal != nil {
+				return Step{}, false, refusal
 			}
-			next, err = agents.SetDeputy(o, caller.Principal.ID, deputy.Deputy, deputy.FromMs, deputy.UntilMs, nowMs)
+			next, err = agents.SetDeputy(o, caller.Principal.ID, deputy.Deputy, fromMs, deputy.UntilMs, nowMs)
 		}
 		if err != nil {
 			return Step{}, false, err
@@ -193,6 +194,22 @@ func (i Inbox) SetDeputy(ctx context.Context, caller graph.Caller, commandID str
 		i.Hub.Offer(bus.Batch{Inboxes: []string{caller.Principal.Organisation}})
 	}
 	return change, err
+}
+
+// refuseDeputy says to a person what is wrong with a deputy, or nil.
+func refuseDeputy(o agents.Organisation, person, deputy string, fromMs, untilMs, nowMs int64) error {
+	known, found := o.Principal(deputy)
+	switch {
+	case person == deputy:
+		return &run.Refusal{Code: "INVALID", Detail: "Nobody is their own deputy; name another person."}
+	case !found || known.Kind != policy.Person:
+		return &run.Refusal{Code: "INVALID", Detail: "There is no such person; name the deputy by principal id."}
+	case untilMs <= nowMs:
+		return &run.Refusal{Code: "INVALID", Detail: "The deputy would be none any more; give an end in the future."}
+	case untilMs <= fromMs:
+		return &run.Refusal{Code: "INVALID", Detail: "The end comes before the beginning; give a later one."}
+	}
+	return nil
 }
 
 // mostNotices is how many notices one reading gives.

@@ -204,7 +204,7 @@ func (e explainer) interventions() []string {
 	lines := append(e.verdicts(), e.decisions()...)
 	for _, question := range e.s.Questions {
 		if question.Answer != nil {
-			lines = append(lines, fmt.Sprintf("call %d: %s answered: %s", question.Call, question.Answer.By.Principal, e.read(question.Answer.Answer)))
+			lines = append(lines, fmt.Sprintf("call %d: %s answered: %s", question.Call, speaker(question.Answer.By), e.read(question.Answer.Answer)))
 		}
 	}
 	lines = append(lines, e.findings()...)
@@ -249,7 +249,7 @@ func (e explainer) decisions() []string {
 			if decision.Granted {
 				word = "granted"
 			}
-			lines = append(lines, fmt.Sprintf("call %d: %s %s it (digest %.12s over arguments %.12s) %s", approval.Call, decision.By.Principal, word, approval.Digest,
+			lines = append(lines, fmt.Sprintf("call %d: %s %s it (digest %.12s over arguments %.12s) %s", approval.Call, speaker(decision.By), word, approval.Digest,
 				e.arguments(approval.Call), e.optional(decision.Reason)))
 		}
 		if approval.Status == run.ApprovalVoid {
@@ -257,6 +257,14 @@ func (e explainer) decisions() []string {
 		}
 	}
 	return lines
+}
+
+// speaker names who spoke, and for whom as a deputy.
+func speaker(by run.Identity) string {
+	if by.OnBehalfOf != "" {
+		return by.Principal + " as the deputy of " + by.OnBehalfOf
+	}
+	return by.Principal
 }
 
 // arguments is the commitment to the exact bytes of a call's arguments.
@@ -272,7 +280,7 @@ func (e explainer) findings() []string {
 	var lines []string
 	for i := range e.s.Calls {
 		for _, finding := range e.s.Calls[i].Resolutions {
-			lines = append(lines, fmt.Sprintf("call %d: %s found %s: %s", finding.Call, finding.By.Principal, finding.Resolution, e.read(finding.Evidence)))
+			lines = append(lines, fmt.Sprintf("call %d: %s found %s: %s", finding.Call, speaker(finding.By), finding.Resolution, e.read(finding.Evidence)))
 		}
 	}
 	return lines
