@@ -17,6 +17,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/people"
 	"gantry.dev/cmd/gantry/cli/policies"
 	"gantry.dev/cmd/gantry/cli/research"
+	"gantry.dev/cmd/gantry/cli/schedule"
 	"gantry.dev/cmd/gantry/ledger"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/orchestrator/notary"
@@ -34,6 +35,7 @@ func Root() *cobra.Command {
 	root.AddCommand(brain.Commands(house, sweepCommand(), rebuildCommand(), reembedCommand(), queueCommand())...)
 	root.AddCommand(research.Command(house))
 	root.AddCommand(people.Commands()...)
+	root.AddCommand(schedule.Command())
 	refuseUnknown(root)
 	sayUse(root)
 	return root
