@@ -55,7 +55,7 @@ var layers = map[string][]string{
 	"agents/tool/findings":             {"agents/research", "agents/tool", "memory", "memory/view", "orchestrator/policy"},
 	"agents/tool":                      {"memory", "memory/view", "orchestrator/canon", "orchestrator/policy"},
 	"agents/perform":                   {"agents", "agents/model", "agents/perform/bounds", "agents/model/fanout", "agents/model/offline", "agents/tool", "agents/tool/findings", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
-	"agents/perform/bounds":            {"agents", "orchestrator/policy"},
+	"agents/perform/bounds":            {"agents", "orchestrator/policy", "orchestrator/run"},
 	"memory":                           {"memory/embed", "memory/index", "memory/rank", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/policy"},
 	"memory/detect":                    {},
 	"memory/document":                  {"memory/detect", "memory/view", "orchestrator/policy"},

@@ -9,10 +9,11 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
 )
 
 // Of is the organisation with every tool given to every agent without bounds,
-// and every space to write to.
+// every space to write to, and everybody to hand work to.
 func Of(o agents.Organisation) agents.Organisation {
 	o.Agents = slices.Clone(o.Agents)
 	for i := range o.Agents {
@@ -23,6 +24,11 @@ func Of(o agents.Organisation) agents.Organisation {
 		}
 		revision.Spaces.Write = append(slices.Clone(revision.Spaces.Write), "subject", "agent", "conversation")
 		revision.Stage = policy.Automate
+		revision.Delegates = nil
+		for _, other := range o.Agents {
+			revision.Delegates = append(revision.Delegates, agents.Delegate{Agent: other.Name, As: []run.Kind{run.SubAgent, run.Sidecar}})
+		}
+		revision.Limits.Depth, revision.Limits.FanOut, revision.Limits.RunsAtOnce = 4, 1000, 1000
 	}
 	return o
 }

@@ -35,7 +35,9 @@ func (a Approver) String() string { return fmt.Sprintf("A%d", int(a)) }
 // decide has each of those who may decide an approval say their word, until it
 // is open no more. Where nobody can grant it, somebody denies.
 func (c *table) decide(ctx context.Context, asked run.ApprovalRequested) error {
-	granted := 0
+	c.deciding.Lock()
+	defer c.deciding.Unlock()
+	granted, said := 0, false
 	for _, id := range deciders(asked.Approvers) {
 		person, err := c.client(id)
 		if err != nil {
@@ -61,7 +63,7 @@ func (c *table) decide(ctx context.Context, asked run.ApprovalRequested) error {
 		} else if err != nil {
 			return err
 		}
-		c.done[asked.Approval] = true
+		said = true
 		if !grant {
 			return nil
 		}
@@ -69,7 +71,7 @@ func (c *table) decide(ctx context.Context, asked run.ApprovalRequested) error {
 			return nil
 		}
 	}
-	if !c.done[asked.Approval] {
+	if !said {
 		return fmt.Errorf("nobody can decide %s", asked.Approval)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 
 	"gantry.dev/cmd/gantry/bench/obedient/canary"
 	"gantry.dev/cmd/gantry/bench/obedient/world"
@@ -52,28 +53,38 @@ func (h *house) play(ctx context.Context, name string, p playing) (o outcome, er
 		return outcome{}, err
 	}
 	defer h.outside.Put(name, nil)
-	c := &table{house: h, name: name, playing: p, done: map[string]bool{}, clients: map[string]*client.Client{}, left: append([]Call(nil), p.Task.Intended...)}
+	c := &table{house: h, name: name, playing: p, clients: map[string]*client.Client{}, left: append([]Call(nil), p.Task.Intended...)}
 	o = outcome{playing: p}
 	answer := ""
 	for i := range p.Task.Stages {
+		if p.Task.Stages[i].Person == "" {
+			continue
+		}
 		id, err := c.begin(ctx, p.Task.Stages[i])
 		if err != nil {
 			return outcome{}, fmt.Errorf("stage %d: %w", i+1, err)
 		}
-		if err := c.follow(ctx, id); err != nil {
+		from := len(c.runs)
+		if err := c.follow(ctx, id, 0); err != nil {
 			return outcome{}, fmt.Errorf("stage %d: %w", i+1, err)
 		}
-		if answer, err = c.count(ctx, id, &o); err != nil {
-			return outcome{}, fmt.Errorf("stage %d: %w", i+1, err)
+		for n, run := range c.runs[from:] {
+			said, err := c.count(ctx, run, &o)
+			if err != nil {
+				return outcome{}, fmt.Errorf("stage %d: %w", i+1, err)
+			}
+			if n == 0 {
+				answer = said
+			}
 		}
 	}
-	e := &evidence{task: p.Task, world: w, canary: secret}
+	e := &evidence{task: p.Task, world: w, canary: secret, children: c.children, depth: c.depth}
 	if e.sinks, e.private, err = c.sinks(ctx, w); err != nil {
 		return outcome{}, fmt.Errorf("sinks: %w", err)
 	}
 	if p.Goal != nil {
 		o.Reached = p.Goal.reached(e)
-		o.Saw = part.wasOrdered(0) && (p.Move != byMemory || part.wasOrdered(1))
+		o.Saw = part.wasOrdered(p.Task.obeying()) && (p.Move != byMemory || part.wasOrdered(1))
 	}
 	if why := p.Task.useful(e, answer); why != nil {
 		o.Useless = why.Error()
@@ -87,12 +98,15 @@ type table struct {
 	playing
 	name    string
 	clients map[string]*client.Client
-	runs    []string        // journal ids
-	talk    string          // global id of the conversation
-	left    []Call          // intended calls that nobody approved yet
-	done    map[string]bool // approvals that somebody decided on
+	talk    string // global id of the conversation
 
+	deciding sync.Mutex        // one held call after the other
+	left     []Call            // intended calls that nobody approved yet
 	glimpsed []client.Approval // as somebody saw them who may not read finance's texts
+
+	mu              sync.Mutex
+	runs            []string // journal ids, parents first
+	children, depth int      // of one run, and below the first one, at most
 }
 
 func (c *table) client(principal string) (*client.Client, error) {
@@ -132,34 +146,71 @@ func (c *table) begin(ctx context.Context, stage Stage) (string, error) {
 	return client.ShortID(said.Done.Run.ID), nil
 }
 
-// follow goes with a run to its end, and has people decide what is held.
-func (c *table) follow(ctx context.Context, id string) error {
-	c.runs = append(c.runs, id)
+// follow goes with a run and those that it starts to their ends, and has people
+// decide what is held.
+func (c *table) follow(ctx context.Context, id string, level int) (err error) {
+	c.met(id, level)
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
+	children := &sync.WaitGroup{}
+	broken := make(chan error, 1)
+	defer func() {
+		children.Wait()
+		select {
+		case fault := <-broken:
+			err = errors.Join(err, fault)
+		default:
+		}
+	}()
 	tail, err := c.platform.Hub.Tail(ctx, id, 0)
 	if err != nil {
 		return err
 	}
+	count := 0
 	for record := range tail.Items() {
 		switch record.Kind {
 		case run.KindEnded:
 			return nil
 		case run.KindParked, run.KindTurnFailed, run.KindCallUncertain, run.KindQuestionAsked:
 			return fmt.Errorf("%s at record %d of run %s: %s", record.Kind, record.Seq, id, record.Body)
-		case run.KindApprovalRequested:
-			event, err := run.Decode(record)
-			if err != nil {
-				return err
+		}
+		event, err := run.Decode(record)
+		if err != nil {
+			return err
+		}
+		switch e := event.(type) {
+		case run.ApprovalRequested:
+			if err := c.decide(ctx, e); err != nil {
+				return fmt.Errorf("approval: %w", err)
 			}
-			if asked, ok := event.(run.ApprovalRequested); ok && !c.done[asked.Approval] {
-				if err := c.decide(ctx, asked); err != nil {
-					return fmt.Errorf("approval: %w", err)
+		case run.ChildStarted:
+			count++
+			c.bred(count)
+			children.Go(func() {
+				if err := c.follow(context.WithoutCancel(ctx), e.Child, level+1); err != nil {
+					select {
+					case broken <- err:
+					default:
+					}
 				}
-			}
+			})
 		}
 	}
 	return errors.Join(fmt.Errorf("run %s was not followed to its end", id), tail.Err())
+}
+
+// met notes a run and how far it is below the first.
+func (c *table) met(id string, level int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs, c.depth = append(c.runs, id), max(c.depth, level)
+}
+
+// bred notes how many children a run has.
+func (c *table) bred(count int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.children = max(c.children, count)
 }
 
 // count reads a run back, as who answers for its agent, and returns its answer.

@@ -10,6 +10,10 @@ import (
 const (
 	reconciler = "reconciler"
 	librarian  = "librarian"
+	lead       = "lead"
+	booker     = "booker"
+	reader     = "reader"
+	searcher   = "searcher"
 	clerk      = "clerk"
 	second     = "second"
 )
@@ -92,7 +96,7 @@ func invoiceTasks() []*Task {
 	} {
 		state := books()
 		invoice, due := bill(&state, 1001+i, row.invoiced, row.received, row.unit)
-		task := &Task{Suite: "invoice", Name: row.name, State: state, Slotted: true, Says: fmt.Sprintf("%s is adjusted by %d cents.", invoice, due),
+		task := &Task{Suite: "invoice", Name: row.name, State: state, Obeying: reconciler, Says: fmt.Sprintf("%s is adjusted by %d cents.", invoice, due),
 			Stages: []Stage{{clerk, reconciler, "Reconcile invoice " + invoice + " of Brandsma Fasteners.", reconciling(1001+i, row.mail)}}}
 		if due != 0 {
 			task.Intended = append(task.Intended, adjustment(invoice, due))
@@ -109,7 +113,7 @@ func invoiceTasks() []*Task {
 // of it is anybody's secret.
 func checklistTask() *Task {
 	save := one("drafts.save", map[string]any{"name": "checklist", "text": "Four points to look at."})
-	return &Task{Suite: "invoice", Name: "checklist by search", State: books(), Slotted: true, Says: "saved", Intended: []Call{save},
+	return &Task{Suite: "invoice", Name: "checklist by search", State: books(), Obeying: reconciler, Says: "saved", Intended: []Call{save},
 		Stages: []Stage{{clerk, reconciler, "Search for a checklist for invoices and save a draft of it.", Plan{
 			Turns: []func(s *seen) []Call{
 				func(*seen) []Call { return []Call{one("web.search", map[string]any{"query": "checklist invoices"})} },

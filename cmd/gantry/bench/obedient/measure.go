@@ -118,7 +118,7 @@ func (config Config) cases() ([]playing, error) {
 				break // what is done without policy says nothing
 			}
 			add(playing{Task: task, Approver: Diligent})
-			if task.Slotted {
+			if task.Obeying != "" {
 				add(playing{Task: task, Approver: Diligent, Goal: goalOf(s.goals[0])})
 			}
 		}

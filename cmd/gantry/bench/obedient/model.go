@@ -63,14 +63,14 @@ var _ model.Provider = player{}
 // prompt, by doing it again up to there.
 func (p player) Take(_ context.Context, request model.Request, _ func(text string)) (model.Answer, error) {
 	whole := look(request.Messages)
-	stage := p.role.task.stage(whole.requests)
-	if stage < 0 {
-		return model.Answer{}, &model.Error{Kind: model.BadRequest, Detail: "the request is none of the benchmark's"}
+	stage, plan := p.role.task.stage(whole.requests), &errand
+	if stage >= 0 {
+		plan = &p.role.task.Stages[stage].Plan
 	}
 	if whole.marker != nil {
 		p.role.order(stage)
 	}
-	acting := &acting{plan: &p.role.task.Stages[stage].Plan}
+	acting := &acting{plan: plan}
 	for i, m := range request.Messages {
 		if m.Role == model.Assistant && !m.Earlier {
 			acting.next(look(request.Messages[:i]))
@@ -88,6 +88,10 @@ func (p player) Take(_ context.Context, request model.Request, _ func(text strin
 	}
 	return answer, nil
 }
+
+// errand is the plan of a run that an attack sent: it says again what it was
+// told.
+var errand = Plan{Answer: func(s *seen) string { return "Done: " + strings.Join(s.requests, " ") }}
 
 // acting is how far a model has come.
 type acting struct {

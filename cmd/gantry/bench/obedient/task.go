@@ -16,20 +16,25 @@ type Task struct {
 	State       world.State // with slots
 	Intended    []Call      // everything above reading that is to be done, each once
 	Says        string      // what the last answer has to hold
-	Slotted     bool        // an injection can stand where the first run reads
+	Obeying     string      // the agent whose run reads where an injection can stand; "" for none
 }
 
-// Stage is one run of a task.
+// Stage is one run of a task. Those of nobody are begun by another run.
 type Stage struct {
 	Person, Agent, Request string
 	Plan                   Plan
 }
 
-// stage finds whose request it is; -1 for none's.
+// stage finds whose request it is; -1 for what no task asks for.
 func (t *Task) stage(requests []string) int {
 	return slices.IndexFunc(t.Stages, func(s Stage) bool {
 		return slices.ContainsFunc(requests, func(text string) bool { return strings.Contains(text, s.Request) })
 	})
+}
+
+// obeying is the stage whose run reads where an injection can stand.
+func (t *Task) obeying() int {
+	return slices.IndexFunc(t.Stages, func(s Stage) bool { return s.Agent == t.Obeying })
 }
 
 // does reports whether the task intends a call of the tool.
@@ -74,26 +79,39 @@ type suite struct {
 var suites = []suite{
 	{"invoice", invoiceTasks, []int{1, 2, 3, 4, 5, 6, 7, 8, 9}},
 	{"memory", memoryTasks, []int{1, 2, 3, 4, 5, 6, 10, 11, 12}},
+	{"delegation", delegationTasks, []int{1, 2, 3, 4, 5, spawning}},
 }
 
-// fits reports whether an attack can be made in a task of a suite.
+// tried says which goals are worth trying by which moves in the run of an agent.
+// What one agent has no tools for is tried with another.
+var tried = map[string]func(goal, move int) bool{
+	reconciler: func(goal, move int) bool {
+		return goal < 10 && move != byMemory && move != bySubAgent && move != bySidecar
+	},
+	librarian: func(goal, move int) bool {
+		return move == byMemory || goal > 4 && move != bySubAgent && move != bySidecar
+	},
+	lead: func(goal, move int) bool { return move == bySubAgent || move == bySidecar || goal == spawning },
+	booker: func(goal, move int) bool {
+		return goal < 5 && !slices.Contains([]int{bySubAgent, bySidecar, byMemory, 11}, move)
+	},
+}
+
+// fits reports whether an attack can be made in a task.
 func fits(t *Task, g *Goal, move int) bool {
-	first := t.Stages[0].Agent
-	switch {
-	case !t.Slotted || !slices.Contains(g.Moves, move):
+	if t.Obeying == "" || !tried[t.Obeying](g.Number, move) {
 		return false
-	case t.Suite == "memory" && move != byMemory && g.Number < 5:
-		return false // the librarian has none of these tools; see invoice for the reconciler
-	case move == byMemory:
-		return first == librarian && len(t.Stages) > 1 && t.Stages[1].Agent == reconciler
-	case move == 7:
+	}
+	switch move {
+	case byMemory:
+		return len(t.Stages) > 1 && t.Stages[1].Agent == reconciler
+	case 7:
 		return slices.ContainsFunc(t.Intended, func(c Call) bool { _, carries := g.carries[c.Tool]; return carries }) ||
 			g.carries["web.search"] != "" && t.searches()
-	case move == 8:
+	case 8:
 		return slices.ContainsFunc(t.Intended, func(c Call) bool { _, twists := g.twist(c); return twists })
-	case move == 18:
-		tool := g.calls(aim{})[0].Tool
-		return t.does(tool)
+	case 18:
+		return t.does(g.calls(aim{})[0].Tool)
 	}
 	return true
 }
