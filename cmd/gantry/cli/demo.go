@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gantry.dev/cmd/gantry/cli/fanout"
+	"gantry.dev/cmd/gantry/cli/lending"
 	"gantry.dev/cmd/gantry/cli/showcase"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/deploy/sample"
@@ -52,7 +53,7 @@ func demoCommand() *cobra.Command {
 	}
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the timeline")
 	command.Flags().StringVar(&granted, "grant", "INV-1004", "invoice whose adjustment the controller grants")
-	command.AddCommand(demoMemoryCommand(), demoResearchCommand())
+	command.AddCommand(demoMemoryCommand(), demoResearchCommand(), lending.DemoCommand(showLending))
 	command.Flags().StringVar(&denied, "deny", "INV-1008", "invoice whose adjustment the controller denies")
 	return command
 }
@@ -119,6 +120,35 @@ func showResearch(ctx context.Context, out io.Writer) (result fanout.Result, err
 	}
 	defer func() { _ = h.close() }() // what was shown is shown
 	return fanout.Run(ctx, fanout.House{As: h.as}, out)
+}
+
+func showLending(ctx context.Context, out io.Writer) (result lending.Result, err error) {
+	folder, err := os.MkdirTemp("", "gantry-demo-")
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
+	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = h.close() }() // what was shown is shown
+	return lending.Demonstrate(ctx, lending.House{As: h.as}, out)
+}
+
+func showMemory(ctx context.Context, out io.Writer, question string) (result showcase.Result, err error) {
+	folder, err := os.MkdirTemp("", "gantry-demo-")
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
+	var log logged
+	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = h.close() }() // what was shown is shown
+	return showcase.Run(ctx, showcase.House{As: h.as, Folder: folder, Log: log.String}, out, question)
 }
 
 func showMemory(ctx context.Context, out io.Writer, question string) (result showcase.Result, err error) {
