@@ -77,6 +77,7 @@ type Store struct {
 	tasks    conc.WaitGroup
 	vault    *vault
 	clock    atomic.Pointer[reading]
+	claims   atomic.Uint64 // that left something due
 }
 
 var (

@@ -13,28 +13,42 @@ func byAge(a, b engine.InboxItem) int {
 	return cmp.Or(cmp.Compare(a.SinceMs, b.SinceMs), cmp.Compare(a.ID, b.ID))
 }
 
-// Claim takes runs that are due, the longest due first, each under a new epoch.
+// Claim takes runs that are due, each under a new epoch: of roots and of children
+// those that have been due the longest, shared by engine.Share.
 func (m *Memory) Claim(_ context.Context, worker string, limit int, ttlMs int64) ([]engine.Lease, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	nowMs := m.clock()
-	var due []run.Head
+	var roots, children []run.Head
 	for _, head := range m.heads {
-		if run.Claimable(head, nowMs) {
-			due = append(due, head)
+		switch {
+		case !run.Claimable(head, nowMs):
+		case head.Parent == "":
+			roots = append(roots, head)
+		default:
+			children = append(children, head)
 		}
 	}
-	slices.SortFunc(due, func(a, b run.Head) int {
-		return cmp.Or(cmp.Compare(a.DueMs, b.DueMs), cmp.Compare(a.Run, b.Run))
-	})
+	if len(roots)+len(children) > limit {
+		m.claims++
+	}
+	ofRoots, ofChildren := engine.Share(limit, len(roots), len(children), m.claims%2 == 1)
 	var leases []engine.Lease
-	for _, head := range due[:min(limit, len(due))] {
+	for _, head := range slices.Concat(longestDue(roots, ofRoots), longestDue(children, ofChildren)) {
 		head.Epoch++
 		head.Owner, head.LeaseUntil = worker, nowMs+ttlMs
 		m.heads[head.Run] = head
 		leases = append(leases, engine.Lease{Run: head.Run, Epoch: head.Epoch, UntilMs: head.LeaseUntil})
 	}
 	return leases, nil
+}
+
+// longestDue are the first of the runs, by when they became due.
+func longestDue(heads []run.Head, most int) []run.Head {
+	slices.SortFunc(heads, func(a, b run.Head) int {
+		return cmp.Or(cmp.Compare(a.DueMs, b.DueMs), cmp.Compare(a.Run, b.Run))
+	})
+	return heads[:most]
 }
 
 // Renew prolongs the leases that still hold.

@@ -35,6 +35,7 @@ type Memory struct {
 	heads    map[string]run.Head
 	records  map[string][]run.Record
 	written  uint64
+	claims   uint64 // that left something due
 	gates    map[string]string
 	budgets  map[string]run.Budget
 	payloads map[string]engine.Payload

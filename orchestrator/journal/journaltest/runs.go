@@ -143,6 +143,41 @@ func oneClaimWins(b *bench) {
 	require.Len(b.t, seen, 3)
 }
 
+// A run that a person waits for does not stand behind all the children of a
+// fan-out, and they do not stand behind all of those either.
+func claimsAreShared(b *bench) {
+	for n := range 8 {
+		child := Write("child"+string(rune('0'+n)), 0, 1)
+		child.Head.Parent, child.Head.Root = "r0", "r0"
+		b.must(child)
+	}
+	b.clock.Add(1000)
+	for n := range 8 {
+		b.must(Write("root"+string(rune('0'+n)), 0, 1))
+	}
+	kinds := func(leases []engine.Lease) (roots, children int) {
+		for _, lease := range leases {
+			if b.head(lease.Run).Parent == "" {
+				roots++
+			} else {
+				children++
+			}
+		}
+		return roots, children
+	}
+	roots, children := kinds(b.claim("one", 4))
+	require.Equal(b.t, []int{2, 2}, []int{roots, children})
+	of := 0
+	for range 4 { // one place at a time, as they get free
+		one, _ := kinds(b.claim("one", 1))
+		of += one
+	}
+	require.Equal(b.t, 2, of, "an odd place goes to each in turn")
+	roots, children = kinds(b.claim("two", 9))
+	require.Equal(b.t, []int{4, 4}, []int{roots, children}, "all that is left")
+	require.Empty(b.t, b.claim("two", 9))
+}
+
 func expires(b *bench) {
 	w := Write("r1", 0, 1)
 	w.Head.DueMs = start + 100

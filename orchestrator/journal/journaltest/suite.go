@@ -73,6 +73,7 @@ func Suite(t *testing.T, open Open) {
 		"fencing":                    fences,
 		"outside write keeps lease":  outsideKeepsLease,
 		"one claim wins":             oneClaimWins,
+		"claims are shared":          claimsAreShared,
 		"due since":                  dueSince,
 		"due and expiry":             expires,
 		"renew and release":          renews,
