@@ -151,21 +151,6 @@ func showMemory(ctx context.Context, out io.Writer, question string) (result sho
 	return showcase.Run(ctx, showcase.House{As: h.as, Folder: folder, Log: log.String}, out, question)
 }
 
-func showMemory(ctx context.Context, out io.Writer, question string) (result showcase.Result, err error) {
-	folder, err := os.MkdirTemp("", "gantry-demo-")
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
-	var log logged
-	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = h.close() }() // what was shown is shown
-	return showcase.Run(ctx, showcase.House{As: h.as, Folder: folder, Log: log.String}, out, question)
-}
-
 // logged keeps what is written to a log.
 type logged struct {
 	mu   sync.Mutex
