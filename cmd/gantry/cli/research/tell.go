@@ -1,6 +1,7 @@
 package research
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -99,14 +100,23 @@ func Line(r client.Research) string {
 }
 
 // Tell prints what was found, each finding with the words that it rests on and
-// how to open them, and then which branches failed.
+// how to open them, and then which branches failed. A finding that an earlier
+// one repeats whole is not printed again.
 func Tell(out io.Writer, r client.Research) error {
-	for n, finding := range r.Findings {
-		said, _, _ := strings.Cut(finding.Text, "\n\n> ")
-		if err := ask.Say(out, "\n%d. %s", n+1, oneLine(said)); err != nil {
-			return err
+	cited, number := map[[2]string]bool{}, 0
+	for _, finding := range r.Findings {
+		repeated := len(finding.Citations) > 0
+		for _, citation := range finding.Citations {
+			words := [2]string{citation.Item, oneLine(citation.Quote)}
+			repeated = repeated && cited[words]
+			cited[words] = true
 		}
-		if err := tellCitations(out, finding.Citations); err != nil {
+		if repeated {
+			continue
+		}
+		number++
+		said, _, _ := strings.Cut(finding.Text, "\n\n> ")
+		if err := errors.Join(ask.Say(out, "\n%d. %s", number, oneLine(said)), tellCitations(out, finding.Citations)); err != nil {
 			return err
 		}
 	}
