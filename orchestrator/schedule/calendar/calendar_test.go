@@ -39,6 +39,7 @@ type world struct {
 	refuse *run.Refusal
 	fail   error // once a run is admitted, before anybody hears of it
 	begun  []string
+	asked  int // how often a run was to be admitted
 	goals  map[string]bool
 }
 
@@ -69,6 +70,7 @@ func (w *world) calendar(process int) *calendar.Calendar {
 	return calendar.New(store, func(ctx context.Context, s schedule.Schedule, command, goal string) (string, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		w.asked++
 		if w.refuse != nil {
 			return "", w.refuse
 		}
@@ -251,6 +253,7 @@ func firesOnce(t *testing.T, w *world, sides int) {
 		tasks.Wait()
 	}
 	require.Len(t, w.begun, minutes)
+	require.Equal(t, minutes, w.asked, "one process asks for each")
 	shown, _ := w.firings(s)
 	require.Len(t, shown, minutes)
 	for _, line := range shown {
