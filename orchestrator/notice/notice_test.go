@@ -150,6 +150,26 @@ func tellOnce(t *testing.T, h *house) {
 	}
 }
 
+// Two processes found the same notice due; the other one claimed it first, told
+// it, and died.
+func TestWhoComesLateToANoticeLeavesItToTheOther(t *testing.T) {
+	h := newHouse(t, "")
+	h.schedule.Opened = true
+	h.to[notice.Opened] = []notice.Recipient{mail("mona")}
+	h.open("a", "0")
+	h.look()
+	late, asked := h.courier("late", h), 0
+	late.Now = func(ctx context.Context) (int64, error) {
+		if asked++; asked == 2 { // it has looked, and not claimed
+			dying, cancel := context.WithCancel(ctx)
+			require.NoError(t, h.courier("first", crashing{h, cancel}).Pass(dying))
+		}
+		return h.now(ctx)
+	}
+	require.NoError(t, late.Pass(t.Context()))
+	require.Equal(t, []string{"OPENED mona mona@acme"}, h.told())
+}
+
 func TestAFailingChannelHoldsUpNobodyAndIsGivenUp(t *testing.T) {
 	h := newHouse(t, "")
 	h.schedule.Opened = true

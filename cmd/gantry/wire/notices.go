@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"net/url"
@@ -20,7 +21,7 @@ import (
 func (p *Platform) tellPeople(ctx context.Context) {
 	recipients := service.Recipients{Service: p.Service}
 	follower := &notice.Follower{Store: p.Notices, People: recipients, Now: p.Store.Now,
-		Recorded: func(organisation string) { p.Hub.Offer(bus.Batch{Inboxes: []string{organisation}}) }}
+		Recorded: func(organisation string) { p.tellInbox(ctx, organisation) }}
 	courier := &notice.Courier{Store: p.Notices, Sender: sender{recipients, secrets(p.Config.Secrets), p.Store.Now}, Now: p.Store.Now,
 		Owner: p.Config.Worker + "/" + p.Source.ID(), Limits: notice.DefaultLimits(), Log: p.Config.Log}
 	ticker := time.NewTicker(p.Config.Notices)
@@ -36,6 +37,16 @@ func (p *Platform) tellPeople(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+	}
+}
+
+// tellInbox tells whoever follows an inbox of the organisation, in every
+// process, that it changed without a record. Who misses it sees it at the next
+// change.
+func (p *Platform) tellInbox(ctx context.Context, organisation string) {
+	p.Hub.Offer(bus.Batch{Inboxes: []string{organisation}})
+	if body, err := json.Marshal(bus.Notice{Inboxes: []string{organisation}}); err == nil {
+		_ = p.bus.Publish(ctx, bus.TopicEvents, bus.Message{ID: p.Source.ID(), Body: body})
 	}
 }
 

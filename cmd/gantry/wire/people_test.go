@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +157,12 @@ func TestEscalationTellsOthersAndLetsNobodyDecide(t *testing.T) {
 	require.Equal(t, "NOT_FOUND", marta.mutate("decideApproval", map[string]any{"id": approval.ID, "digest": approval.Digest, "decision": "APPROVE"}).code())
 	own, _ := tomas.item(run.ID)
 	require.False(t, own.Onlooker)
+	followed := false
+	require.NoError(t, marta.InboxChanges(t.Context(), func(items []client.Item) (bool, error) {
+		followed = slices.ContainsFunc(items, func(item client.Item) bool { return item.Run.ID == run.ID && item.Onlooker })
+		return !followed, nil
+	}))
+	require.True(t, followed)
 	require.Zero(t, h.entries("INV-1004"))
 	notices, err := marta.Notices(t.Context())
 	require.NoError(t, err)
