@@ -100,6 +100,9 @@ func TestFault_P4_NoRunBeginsUnderAShareThatRanOut(t *testing.T) {
 		state := h.state(admitted.Run)
 		require.Len(t, state.Turns, 1)
 		require.Equal(t, run.LimitDeadline, state.Reached.Limit)
+		require.NoError(t, h.submit(admitted.Run, run.Resume{By: run.Identity{Principal: "olga"}, Person: h.person("olga"), DeadlineMs: time.Now().Add(time.Hour).UnixMilli()}))
+		h.work()
+		require.Len(t, h.state(admitted.Run).Turns, 1, "who gives the run more time gives the share none")
 	})
 }
 
