@@ -68,13 +68,22 @@ func (c *collecting) end(ctx context.Context, child *run.Child, ended run.Ended)
 	taken := ended.Status == run.StatusCompleted || ended.Status == run.StatusPartial
 	if ended.Result == nil || !taken {
 		end.Result = nil // the answer of a child that failed is no result
-		if c.lent(child) {
-			end.Fault = run.ResultInvalid // and why it failed is of its private side
-		}
-		return end, nil
+	} else if err := c.take(ctx, child, &end); err != nil {
+		return end, err
 	}
-	err := c.take(ctx, child, &end)
-	return end, err
+	if c.lent(child) {
+		quiet(&end)
+	}
+	return end, nil
+}
+
+// quiet leaves of a private side's end whether it gave a declared value, and
+// nothing of how it came to one or why it did not.
+func quiet(end *run.ChildEnd) {
+	end.Status, end.Reason, end.Code = run.StatusCompleted, run.EndVerified, ""
+	if end.Result == nil || end.Fault != "" {
+		end.Fault, end.Status, end.Reason, end.Code = run.ResultInvalid, run.StatusFailed, run.EndUnusable, run.ResultInvalid
+	}
 }
 
 // take holds a result against what the parent asked for and may read.
@@ -85,12 +94,9 @@ func (c *collecting) take(ctx context.Context, child *run.Child, end *run.ChildE
 	}
 	if end.Result.Size > c.mostBytes(child) {
 		end.Fault = run.ResultTooLarge
-		if c.lent(child) {
-			end.Fault = run.ResultInvalid
-		}
 		return nil
 	}
-	if len(order.Result) > 0 {
+	if len(order.Result) > 0 || c.lent(child) {
 		if err := c.conform(ctx, child, order, end); err != nil || end.Fault != "" {
 			return err
 		}

@@ -85,6 +85,7 @@ func isHigh(read string) model.Answer {
 // Two worlds that differ only in what the private side reads, and not in what it
 // yields, are the same to the model, and to the borrower.
 func TestPrivateSideTellsItsYieldAndNothingElse(t *testing.T) {
+	var ends []run.ChildEnded
 	seen := func(secret string, answers func(string) model.Answer) (requests []model.Request, answer, outcome string) {
 		inside(t, withPrivateSide(func(*agents.Organisation) {}), func(t *testing.T, h *house) {
 			h.twoSided(yesNo, secret, answers)
@@ -100,6 +101,10 @@ func TestPrivateSideTellsItsYieldAndNothingElse(t *testing.T) {
 				require.Equal(t, policy.Marking{Integrity: policy.FromTool}, call.Result.Marking)
 			}
 			child := h.state(run.ChildOfCall(admitted.Run, 1))
+			end := *state.Children[0].Ended
+			require.Equal(t, child.Head, end.Head)
+			end.Head, end.Settled, end.Result = "", run.Amount{}, nil
+			ends = append(ends, end)
 			require.Equal(t, "s1", child.Started.Grant)
 			require.Equal(t, policy.NewLabels("secret"), child.Started.Authority.Labels)
 			require.Equal(t, policy.ImpactRead, child.Started.Authority.Tools["things.read"].Impact)
@@ -129,12 +134,14 @@ func TestPrivateSideTellsItsYieldAndNothingElse(t *testing.T) {
 		"asking for more": func(string) model.Answer { return consults(yesNo) },
 	}
 	first, firstSaid, _ := seen(`{"pay":1111}`, leaks["the text"])
+	failed := len(ends) - 1
 	for name, leak := range leaks {
 		t.Run(name, func(t *testing.T) {
 			requests, answer, outcome := seen(`{"pay":2222}`, leak)
 			require.Equal(t, "FAILED "+run.ResultInvalid, outcome)
 			require.True(t, reflect.DeepEqual(first, requests), "how it fails tells nothing either")
 			require.Equal(t, firstSaid, answer)
+			require.Equal(t, ends[failed], ends[len(ends)-1], "nor does what the borrower's journal has of it")
 			require.NotContains(t, answer, "2222")
 		})
 	}
