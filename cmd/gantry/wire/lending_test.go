@@ -8,6 +8,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/orchestrator/policy"
+	"gantry.dev/orchestrator/run"
 )
 
 const (
@@ -99,9 +100,9 @@ func TestShareIsAskedForAgreedToUsedBilledAndTakenBack(t *testing.T) {
 	require.Len(t, offer.AvailableBy, 1)
 	require.Equal(t, asked.ID, offer.AvailableBy[0].Share)
 	hrBefore, salesBefore := spent(t, ruth, "department/hr"), spent(t, sofia, "department/sales")
-	run, err := liam.StartRun(ctx, client.Start{Agent: librarian, Goal: "How many days of leave do I have?"})
+	started, err := liam.StartRun(ctx, client.Start{Agent: librarian, Goal: "How many days of leave do I have?"})
 	require.NoError(t, err)
-	require.Equal(t, "COMPLETED", liam.ended(run.ID).Status)
+	require.Equal(t, "COMPLETED", liam.ended(started.ID).Status)
 	require.Greater(t, spent(t, sofia, "department/sales"), salesBefore, "who borrows pays")
 	require.Equal(t, hrBefore, spent(t, ruth, "department/hr"))
 
@@ -184,4 +185,49 @@ func TestShareIsRefusedWithdrawnAndRepeated(t *testing.T) {
 	}
 	_, err = liam.RequestShare(ctx, client.GrantInput{Agent: librarian, Reason: "More."})
 	require.True(t, client.IsCode(err, "TOO_MANY_REQUESTS"), err)
+}
+
+// What happens on the private side is open to who answers for the agent, and to
+// nobody else: not to who borrows it, nor to who takes part in the conversation.
+func TestPrivateSideIsOpenToWhoAnswersForTheAgentAlone(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t, plan{})
+	liam, ruth, keiko, sofia := h.as(borrower), h.as(lender), h.as(keeper), h.as("sofia.marchetti")
+	ctx := t.Context()
+	asked, err := liam.RequestShare(ctx, client.GrantInput{Agent: "pay-librarian", Department: "sales", Reason: "Offers.", Ceiling: &client.CeilingInput{Labels: []string{"hr-salary"}},
+		Yields: []client.Yield{{Name: "within-band", Description: "Whether it fits.", Schema: `{"type":"boolean"}`}}})
+	require.NoError(t, err)
+	for _, who := range []*person{ruth, keiko} {
+		_, err = who.DecideShare(ctx, asked.ID, true, "")
+		require.NoError(t, err)
+	}
+	talk := liam.mutate("startConversation", map[string]any{"title": "An offer", "participants": []string{"sofia.marchetti"}})
+	require.Empty(t, talk.UserErrors)
+	said := liam.mutate("sendMessage", map[string]any{"conversation": talk.Conversation.ID, "text": "Is 6000 EUR a month within band D?", "agent": "pay-librarian"})
+	require.Empty(t, said.UserErrors)
+	require.NotNil(t, said.Run)
+	require.Equal(t, "COMPLETED", liam.ended(said.Run.ID).Status)
+	got, err := sofia.Run(ctx, said.Run.ID)
+	require.NoError(t, err, "who takes part in the conversation")
+	require.Contains(t, got.End.Result.Value, "No, 6000 EUR")
+
+	private, err := ruth.RunID(ctx, run.ChildOfCall(client.ShortID(said.Run.ID), 2))
+	require.NoError(t, err)
+	seen, err := ruth.Run(ctx, private)
+	require.NoError(t, err)
+	require.Equal(t, "COMPLETED", seen.Status)
+	require.Contains(t, seen.Calls[0].Result.Value, "4,300")
+	for _, who := range []*person{liam, sofia, h.as(asker)} {
+		_, err := who.Run(ctx, private)
+		require.True(t, client.IsCode(err, "NOT_FOUND"), err)
+		_, err = who.Export(ctx, private)
+		require.True(t, client.IsCode(err, "NOT_FOUND"), err)
+		runs, err := who.Runs(ctx, client.Filter{Agent: "pay-librarian"}, 50)
+		require.NoError(t, err)
+		for _, one := range runs {
+			require.NotEqual(t, private, one.ID)
+		}
+	}
+	events := string(liam.post(`query($id:ID!){audit(run:$id){records{kind body}}}`, map[string]any{"id": said.Run.ID}))
+	require.NotContains(t, events, "4,300")
 }
