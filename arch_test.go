@@ -102,7 +102,7 @@ var layers = map[string][]string{
 	"cmd/gantry/cli/showcase":          {"cmd/gantry/client", "deploy/sample", "orchestrator/run"},
 	"cmd/gantry/client":                {},
 	"cmd/gantry/wire":                  anything,
-	"cmd/gantry/service":               {"agents", "agents/perform", "graph", "memory", "orchestrator/bus", "orchestrator/canon", "orchestrator/engine", "orchestrator/group", "orchestrator/journal", "orchestrator/notice", "orchestrator/policy", "orchestrator/run"},
+	"cmd/gantry/service":               {"agents", "agents/perform", "graph", "graph/opaque", "memory", "orchestrator/bus", "orchestrator/canon", "orchestrator/engine", "orchestrator/group", "orchestrator/journal", "orchestrator/notice", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/service/lending":       {"agents", "cmd/gantry/service", "graph", "orchestrator/canon", "orchestrator/engine", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/service/brain":         {"cmd/gantry/service", "graph", "graph/remembered", "memory", "memory/document", "memory/store", "memory/view", "orchestrator/policy"},
 	"cmd/gantry/service/groups":        {"agents", "agents/perform", "cmd/gantry/service", "graph", "orchestrator/engine", "orchestrator/group", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},

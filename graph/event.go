@@ -155,7 +155,7 @@ func (r root) events(ctx context.Context, caller Caller, records []run.Record) (
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, &generated.RunEvent{Cursor: opaque.Position(record.Run, record.Seq), Seq: int64(record.Seq), Kind: string(record.Kind),
+		out = append(out, &generated.RunEvent{Cursor: opaque.Position(record.Run, record.Seq), Run: v.id(opaque.Run, record.Run), Seq: int64(record.Seq), Kind: string(record.Kind),
 			At: at(record.AtMs), Summary: summary(record.Kind), Event: body})
 	}
 	return out, nil
@@ -268,6 +268,9 @@ var summaries = map[run.EventKind]string{
 	run.KindEnded:             "The run ended.",
 	run.KindParked:            "The run was parked for an operator.",
 	run.KindResumed:           "A person let the run go on.",
+	run.KindChildStarted:      "A run was started for a part of the work.",
+	run.KindChildStopped:      "A run that was started for a part of the work was told to stop.",
+	run.KindChildEnded:        "A run that was started for a part of the work ended.",
 }
 
 func summary(kind run.EventKind) string {
@@ -275,4 +278,27 @@ func summary(kind run.EventKind) string {
 		return text
 	}
 	return "An event of a kind that this server does not know."
+}
+
+// treeEvents follows a run with all below it. Each event has the places in all
+// runs that are told with it as its cursor.
+func (r subscriptions) treeEvents(ctx context.Context, w *watch, top string, after *string) (<-chan *generated.RunEvent, error) {
+	told, err := opaque.ReadPlaces(after, top)
+	if err != nil {
+		return nil, err
+	}
+	source, err := r.config.Trees.Follow(ctx, w.caller, top, told)
+	if err != nil {
+		return nil, err
+	}
+	show := func(record run.Record) (*generated.RunEvent, error) {
+		events, err := r.events(ctx, w.caller, []run.Record{record})
+		if err != nil {
+			return nil, err
+		}
+		told.Tell(record.Run, record.Seq)
+		events[0].Cursor = told.Cursor()
+		return events[0], nil
+	}
+	return stream(ctx, w, source, show, func() error { return resync(told.Cursor()) }), nil
 }

@@ -19,6 +19,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/graph"
 	"gantry.dev/graph/edge"
+	"gantry.dev/graph/opaque"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/notice"
 	"gantry.dev/orchestrator/policy"
@@ -39,6 +40,10 @@ type world struct {
 	commands []run.Command
 	live     chan run.Record // nil: replay, then end
 	changes  chan []string   // of memory
+	above    []*run.State    // of the run
+	below    []run.Head
+	tree     chan run.Record // of the run and all below it
+	follows  opaque.Places   // how the tree was last followed
 }
 
 func newWorld(t *testing.T) *world {
@@ -270,7 +275,7 @@ func serve(t *testing.T, change ...func(*graph.Config)) *served {
 	verifier, err := edge.NewVerifier(private.Public().(ed25519.PublicKey), "https://issuer", "gantry", func() time.Time { return now })
 	require.NoError(t, err)
 	ids := 0
-	config := graph.Config{Runs: w, Conversations: conversations{}, Inbox: w, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{}, Live: live{w},
+	config := graph.Config{Runs: w, Conversations: conversations{}, Inbox: w, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{}, Live: live{w}, Trees: trees{w},
 		Directory: w, Verifier: verifier, Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(),
 		NewID: func() string { ids++; return "id-" + strconv.Itoa(ids) }, Clock: func() time.Time { return now.Add(time.Duration(out.ahead.Load())) }}
 	for _, c := range change {

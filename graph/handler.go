@@ -35,6 +35,7 @@ type Config struct {
 	Lending       Lending   // nil: nothing is lent
 	Schedules     Schedules // nil: nothing begins by itself
 	Live          Live
+	Trees         Trees
 	Directory     Directory
 	Verifier      *edge.Verifier
 	Limits        edge.Limits
@@ -60,7 +61,7 @@ type Handler struct {
 // missing.
 func NewHandler(config Config) (*Handler, error) {
 	if config.Runs == nil || config.Conversations == nil || config.Inbox == nil || config.Tools == nil || config.Agents == nil ||
-		config.Kills == nil || config.Budgets == nil || config.Live == nil || config.Directory == nil || config.Verifier == nil || config.NewID == nil || config.Clock == nil {
+		config.Kills == nil || config.Budgets == nil || config.Live == nil || config.Trees == nil || config.Directory == nil || config.Verifier == nil || config.NewID == nil || config.Clock == nil {
 		return nil, errors.New("graph: the configuration is not complete")
 	}
 	if config.Log == nil {
@@ -111,6 +112,8 @@ type (
 	conversations struct{ root }
 	runs          struct{ root }
 	items         struct{ root }
+	approvals     struct{ root }
+	children      struct{ root }
 )
 
 var _ generated.ResolverRoot = root{}
@@ -129,6 +132,12 @@ func (r root) MemoryItem() generated.MemoryItemResolver { return items{r} }
 
 // Conversation answers the edges of a conversation.
 func (r root) Conversation() generated.ConversationResolver { return conversations{r} }
+
+// Approval answers the edges of an approval.
+func (r root) Approval() generated.ApprovalResolver { return approvals{r} }
+
+// Child answers the edges of a child.
+func (r root) Child() generated.ChildResolver { return children{r} }
 
 // Run answers the edges of a run.
 func (r root) Run() generated.RunResolver { return runs{r} }

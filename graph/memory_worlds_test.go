@@ -71,7 +71,7 @@ func (f *front) open(seams memorytest.Seams, behind followed) memory.Brain {
 	c := &worldClient{front: f, behind: behind, world: w, seen: map[string]view.Reader{seams.Reader.Principal: seams.Reader}, low: seams.Reader.Principal}
 	commands := 0
 	handler, err := graph.NewHandler(graph.Config{Runs: w, Conversations: conversations{}, Inbox: w, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{},
-		Live: live{w}, Directory: w, Verifier: f.verifier, Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(),
+		Live: live{w}, Trees: trees{w}, Directory: w, Verifier: f.verifier, Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(),
 		NewID: func() string { commands++; return fmt.Sprint("command-", commands) }, Clock: func() time.Time { return now },
 		Pulse: func() (<-chan time.Time, func()) { return nil, func() {} },
 		Brain: behind, Readers: c, Documents: documents{}})

@@ -4,7 +4,11 @@
 package graph
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
+	"sync"
 
 	"gantry.dev/agents"
 	"gantry.dev/graph/edge"
@@ -61,6 +65,8 @@ type RunFilter struct {
 	Agent        string
 	Conversation string // id
 	Subject      string // principal id
+	Kinds        []run.Kind
+	Parent       string // run id
 }
 
 // Runs are the runs of the caller's organisation. What the caller may not see
@@ -81,6 +87,24 @@ type Runs interface {
 	List(ctx context.Context, caller Caller, filter RunFilter, after string, first int) (heads []run.Head, next string, err error)
 	// Events returns the records after a number, in order.
 	Events(ctx context.Context, caller Caller, runID string, after uint64) ([]run.Record, error)
+}
+
+// Trees are what stands above and below the runs that the caller may see; who
+// may see a run may see those below it, but for the private sides of shares.
+// Others are engine.ErrNotFound.
+type Trees interface {
+	// Lineage returns the run with those above it, the root first: also where the
+	// caller may not see the others.
+	Lineage(ctx context.Context, caller Caller, runID string) ([]*run.State, error)
+	// Children returns the rows of the runs right below, those that started first
+	// first.
+	Children(ctx context.Context, caller Caller, runID string) ([]run.Head, error)
+	// Follow tells the records of the run and of all below it after the places,
+	// as far as the caller may see them, without gap or repeat: each run's in their order, and a child's after the one
+	// by which its parent started it. The channel is closed when the context ends,
+	// or when the journal does not answer. Callers have checked who may listen.
+	// Errors: ErrCursor.
+	Follow(ctx context.Context, caller Caller, runID string, after opaque.Places) (<-chan run.Record, error)
 }
 
 // Conversation is a shared thread.
@@ -304,4 +328,91 @@ type Live interface {
 	Memory(ctx context.Context) (<-chan []string, error)
 	// TurnText tells the pieces of the turn in flight; none is repeated.
 	TurnText(ctx context.Context, runID string) (<-chan Delta, error)
+}
+
+// once reads the runs of one query once, whatever number of its fields ask for
+// them.
+type once struct{ Runs }
+
+// readings are what one query has read.
+type readings struct {
+	mu      sync.Mutex
+	states  map[string]func() (*run.State, error)
+	records map[string]func() ([]run.Record, error)
+	texts   map[string]View
+	asked   map[string]bool // texts that were looked for
+}
+
+type readingsKey struct{}
+
+func withReadings(ctx context.Context) context.Context {
+	return context.WithValue(ctx, readingsKey{}, &readings{states: map[string]func() (*run.State, error){},
+		records: map[string]func() ([]run.Record, error){}, texts: map[string]View{}, asked: map[string]bool{}})
+}
+
+// first returns the one reading of a key.
+func first[T any](r *readings, known map[string]func() (T, error), key string, read func() (T, error)) (T, error) {
+	r.mu.Lock()
+	reading, found := known[key]
+	if !found {
+		reading = sync.OnceValues(read)
+		known[key] = reading
+	}
+	r.mu.Unlock()
+	return reading()
+}
+
+// State folds the run.
+func (o once) State(ctx context.Context, caller Caller, id string) (*run.State, error) {
+	read := func() (*run.State, error) { return o.Runs.State(ctx, caller, id) }
+	r, ok := ctx.Value(readingsKey{}).(*readings)
+	if !ok {
+		return read()
+	}
+	return first(r, r.states, id, read)
+}
+
+// Events returns the records after a number, in order.
+func (o once) Events(ctx context.Context, caller Caller, id string, after uint64) ([]run.Record, error) {
+	r, ok := ctx.Value(readingsKey{}).(*readings)
+	if !ok {
+		return o.Runs.Events(ctx, caller, id, after)
+	}
+	all, err := first(r, r.records, id, func() ([]run.Record, error) { return o.Runs.Events(ctx, caller, id, 0) })
+	if err != nil {
+		return nil, err
+	}
+	at, _ := slices.BinarySearchFunc(all, after+1, func(one run.Record, seq uint64) int { return cmp.Compare(one.Seq, seq) })
+	return slices.Clip(all[at:]), nil
+}
+
+// Texts opens texts by id.
+func (o once) Texts(ctx context.Context, caller Caller, ids []string) (map[string]View, error) {
+	r, ok := ctx.Value(readingsKey{}).(*readings)
+	if !ok {
+		return o.Runs.Texts(ctx, caller, ids)
+	}
+	r.mu.Lock()
+	missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return r.asked[id] })
+	r.mu.Unlock()
+	var found map[string]View
+	if len(missing) > 0 {
+		var err error
+		if found, err = o.Runs.Texts(ctx, caller, missing); err != nil {
+			return nil, err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.Copy(r.texts, found)
+	for _, id := range missing {
+		r.asked[id] = true
+	}
+	shown := make(map[string]View, len(ids))
+	for _, id := range ids {
+		if view, opened := r.texts[id]; opened {
+			shown[id] = view
+		}
+	}
+	return shown, nil
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
+	"strconv"
 
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
@@ -57,6 +57,14 @@ func runFilter(caller Caller, filter *generated.RunFilter) (RunFilter, error) {
 	}
 	if filter.Subject != nil {
 		out.Subject = *filter.Subject
+	}
+	out.Kinds = each(filter.Kinds, func(k generated.RunKind) run.Kind { return run.Kind(k) })
+	if filter.Parent != nil {
+		parts, err := opaque.ReadID(*filter.Parent, caller.Principal.Organisation, opaque.Run, 1)
+		if err != nil {
+			return out, err
+		}
+		out.Parent = parts[0]
 	}
 	if filter.Conversation != nil {
 		parts, err := opaque.ReadID(*filter.Conversation, caller.Principal.Organisation, opaque.Conversation, 1)
@@ -137,6 +145,11 @@ func (v *viewer) run(ctx context.Context, s *run.State) (*generated.Run, error) 
 			Settled: amount(s.Budget.Settled), Unknown: amount(s.Budget.Unknown)},
 		Limit: v.limit(s), Parked: parked(s), Checks: v.checks(s), End: v.end(s), Version: int64(s.Version),
 	}
+	out.Root, out.Task, out.Payer = v.id(opaque.Run, started.Root), v.task(started.Task), started.Payer()
+	if started.Parent != "" {
+		id := v.id(opaque.Run, started.Parent)
+		out.Parent = &id
+	}
 	if started.Conversation != "" {
 		id := v.id(opaque.Conversation, started.Conversation)
 		out.Conversation = &id
@@ -176,6 +189,9 @@ func waitingFor(s *run.State) []generated.WaitReason {
 		add(generated.WaitReasonQuestion, call.Phase == run.CallAsking)
 		add(generated.WaitReasonUncertain, call.Phase == run.CallUncertainOpen)
 	}
+	for _, child := range s.Children {
+		add(generated.WaitReasonChildren, child.Live())
+	}
 	turn := s.LastTurn()
 	add(generated.WaitReasonRetry, turn != nil && turn.Phase == run.TurnRetry || s.LastChecks != nil && s.LastChecks.RetryAtMs > 0)
 	return reasons
@@ -193,6 +209,7 @@ func snapshot(started run.Started) *generated.Snapshot {
 func (v *viewer) authority(a policy.Authority) *generated.Authority {
 	return &generated.Authority{Stage: generated.Stage(a.Stage.String()), Labels: v.labels(a.Labels), Models: words(a.Models),
 		Spend: amount(run.Amount{MicroUSD: a.MicroUSD, Tokens: a.Tokens}), Deadline: at(a.DeadlineMs), Turns: a.Turns,
+		Depth: a.Depth, FanOut: a.FanOut, RunsAtOnce: a.RunsAtOnce,
 		Tools: each(slices.Sorted(maps.Keys(a.Tools)), func(name string) *generated.ToolGrant {
 			grant := a.Tools[name]
 			return &generated.ToolGrant{Name: name, Revision: grant.Revision, Impact: generated.Impact(grant.Impact.OrWorst().String()), Calls: grant.Calls,
@@ -301,89 +318,97 @@ func explained(answer account.Answer) *generated.Explained {
 // read is a text for a sentence about a run.
 func (v *viewer) read(text run.Text) string { return v.text(text).Display }
 
-// once reads the runs of one query once, whatever number of its fields ask for
-// them.
-type once struct{ Runs }
-
-// readings are what one query has read.
-type readings struct {
-	mu      sync.Mutex
-	states  map[string]func() (*run.State, error)
-	records map[string]func() ([]run.Record, error)
-	texts   map[string]View
-	asked   map[string]bool // texts that were looked for
+// Lineage says by which runs the call came about.
+func (r approvals) Lineage(ctx context.Context, obj *generated.Approval) ([]*generated.LineageLink, error) {
+	return r.lineage(ctx, obj.Run)
 }
 
-type readingsKey struct{}
-
-func withReadings(ctx context.Context) context.Context {
-	return context.WithValue(ctx, readingsKey{}, &readings{states: map[string]func() (*run.State, error){},
-		records: map[string]func() ([]run.Record, error){}, texts: map[string]View{}, asked: map[string]bool{}})
+// Lineage says by which runs a run came about.
+func (r runs) Lineage(ctx context.Context, obj *generated.Run) ([]*generated.LineageLink, error) {
+	return r.lineage(ctx, obj.ID)
 }
 
-// first returns the one reading of a key.
-func first[T any](r *readings, known map[string]func() (T, error), key string, read func() (T, error)) (T, error) {
-	r.mu.Lock()
-	reading, found := known[key]
-	if !found {
-		reading = sync.OnceValues(read)
-		known[key] = reading
-	}
-	r.mu.Unlock()
-	return reading()
-}
-
-// State folds the run.
-func (o once) State(ctx context.Context, caller Caller, id string) (*run.State, error) {
-	read := func() (*run.State, error) { return o.Runs.State(ctx, caller, id) }
-	r, ok := ctx.Value(readingsKey{}).(*readings)
-	if !ok {
-		return read()
-	}
-	return first(r, r.states, id, read)
-}
-
-// Events returns the records after a number, in order.
-func (o once) Events(ctx context.Context, caller Caller, id string, after uint64) ([]run.Record, error) {
-	r, ok := ctx.Value(readingsKey{}).(*readings)
-	if !ok {
-		return o.Runs.Events(ctx, caller, id, after)
-	}
-	all, err := first(r, r.records, id, func() ([]run.Record, error) { return o.Runs.Events(ctx, caller, id, 0) })
+func (r root) lineage(ctx context.Context, id string) ([]*generated.LineageLink, error) {
+	caller, err := edge.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	at, _ := slices.BinarySearchFunc(all, after+1, func(one run.Record, seq uint64) int { return cmp.Compare(one.Seq, seq) })
-	return slices.Clip(all[at:]), nil
+	parts, err := opaque.ReadID(id, caller.Principal.Organisation, opaque.Run, 1)
+	if err != nil {
+		return nil, err
+	}
+	line, err := r.config.Trees.Lineage(ctx, caller, parts[0])
+	if err != nil {
+		return nil, err
+	}
+	return each(line, func(one *run.State) *generated.LineageLink {
+		by := one.Started
+		return &generated.LineageLink{Run: opaque.ID(by.Organisation, opaque.Run, one.ID), Kind: generated.RunKind(by.RunKind),
+			Agent: by.Agent.Name, AgentRevision: by.Agent.Revision, Department: by.Agent.Department, Grant: maybe(by.Grant)}
+	}), nil
 }
 
-// Texts opens texts by id.
-func (o once) Texts(ctx context.Context, caller Caller, ids []string) (map[string]View, error) {
-	r, ok := ctx.Value(readingsKey{}).(*readings)
-	if !ok {
-		return o.Runs.Texts(ctx, caller, ids)
+// Children lists the runs right below a run.
+func (r runs) Children(ctx context.Context, obj *generated.Run, first int, after *string) (*generated.ChildConnection, error) {
+	v, state, err := r.shown(ctx, obj)
+	if err != nil {
+		return nil, err
 	}
-	r.mu.Lock()
-	missing := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return r.asked[id] })
-	r.mu.Unlock()
-	var found map[string]View
-	if len(missing) > 0 {
-		var err error
-		if found, err = o.Runs.Texts(ctx, caller, missing); err != nil {
+	all, err := r.config.Trees.Children(ctx, v.caller, state.ID)
+	if err != nil {
+		return nil, err
+	}
+	all = inOrder(state, all)
+	list, err := opaque.ReadList("children of "+state.ID, first, after, func(after string, first int) ([]run.Head, string, error) {
+		from := 0
+		if after != "" {
+			if from, err = strconv.Atoi(after); err != nil || from < 0 || from > len(all) {
+				return nil, "", opaque.ErrCursor
+			}
+		}
+		page := all[from:min(from+first, len(all))]
+		if from+len(page) == len(all) {
+			return page, "", nil
+		}
+		return page, strconv.Itoa(from + len(page)), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &generated.ChildConnection{Edges: []*generated.ChildEdge{}, PageInfo: pageInfo(list.Cursors, list.More)}
+	for i, head := range list.Items {
+		child, err := v.child(ctx, state, head)
+		if errors.Is(err, engine.ErrNotFound) {
+			continue // no longer the caller's to see
+		}
+		if err != nil {
 			return nil, err
 		}
+		out.Edges = append(out.Edges, &generated.ChildEdge{Cursor: list.Cursors[i], Node: child})
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.Copy(r.texts, found)
-	for _, id := range missing {
-		r.asked[id] = true
+	return out, nil
+}
+
+// inOrder sorts the runs right below one: those that it started itself as it
+// started them, then the others, the earliest first.
+func inOrder(state *run.State, heads []run.Head) []run.Head {
+	place := map[string]int{}
+	for i, child := range state.Children {
+		place[child.Child] = i - len(state.Children)
 	}
-	shown := make(map[string]View, len(ids))
-	for _, id := range ids {
-		if view, opened := r.texts[id]; opened {
-			shown[id] = view
-		}
+	slices.SortStableFunc(heads, func(a, b run.Head) int { return cmp.Compare(place[a.Run], place[b.Run]) })
+	return heads
+}
+
+// Run opens the run of a child.
+func (r children) Run(ctx context.Context, obj *generated.Child) (*generated.Run, error) {
+	caller, err := edge.CallerOf(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return shown, nil
+	parts, err := opaque.ReadID(obj.Run.ID, caller.Principal.Organisation, opaque.Run, 1)
+	if err != nil {
+		return nil, err
+	}
+	return r.run(ctx, caller, parts[0])
 }

@@ -218,11 +218,14 @@ func pump[A, B any](ctx context.Context, w *watch, source <-chan A, out chan<- B
 	}
 }
 
-// RunEvents follows a run.
-func (r subscriptions) RunEvents(ctx context.Context, id string, after *string) (<-chan *generated.RunEvent, error) {
+// RunEvents follows a run, or a run with all below it.
+func (r subscriptions) RunEvents(ctx context.Context, id string, after *string, descendants bool) (<-chan *generated.RunEvent, error) {
 	runID, w, err := r.watchRun(ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	if descendants {
+		return r.treeEvents(ctx, w, runID, after)
 	}
 	from, err := opaque.ReadPosition(after, runID)
 	if err != nil {

@@ -219,7 +219,12 @@ func (v *viewer) call(c run.Call) *generated.Call {
 	out := &generated.Call{Number: c.CallProposed.Call, Turn: c.Turn, Tool: c.Tool, ToolRevision: maybe(c.Revision), Arguments: v.text(c.Arguments),
 		Impact: generated.Impact(c.Impact.OrWorst().String()), EffectClass: generated.EffectClass(class.String()), Guarantee: guarantees[class],
 		CostBound: c.CostBound, Phase: generated.CallPhase(c.Phase), Verdict: verdict(c.Verdict), Attempts: c.Intent,
-		Outcome: enum[generated.CallOutcome](c.Outcome), Code: maybe(c.Code), Result: v.optional(c.Result)}
+		Outcome: enum[generated.CallOutcome](c.Outcome), Code: maybe(c.Code), Result: v.optional(c.Result),
+		Delegate: maybe(c.Delegate)}
+	if c.Child != "" {
+		id := v.id(opaque.Run, c.Child)
+		out.Child = &id
+	}
 	out.LateOutcomes = each(c.Late, func(l run.LateOutcome) *generated.LateOutcome {
 		return &generated.LateOutcome{Attempt: l.Intent, Outcome: generated.CallOutcome(l.Outcome), Result: v.optional(l.Result)}
 	})
@@ -306,4 +311,36 @@ func (v *viewer) question(s *run.State, q run.Question) *generated.Question {
 		out.AnsweredOnBehalfOf = v.somebody(q.Answer.By.OnBehalfOf)
 	}
 	return out
+}
+
+// child is a run as the one above it knows it, and as its row says.
+func (v *viewer) child(ctx context.Context, above *run.State, head run.Head) (*generated.Child, error) {
+	out := &generated.Child{Run: &generated.Run{ID: v.id(opaque.Run, head.Run)}, Agent: head.Agent, Status: generated.RunStatus(head.Status)}
+	known := above.Child(head.Run)
+	if known == nil { // it is beside the run and has a budget of its own
+		state, err := v.config.Runs.State(ctx, v.caller, head.Run)
+		if err != nil {
+			return nil, err
+		}
+		out.Kind = generated.RunKind(state.Started.RunKind)
+		if task := state.Started.Task; task != nil {
+			out.Purpose, out.Call = enum[generated.Purpose](task.Purpose), maybe(task.Call)
+		}
+		return out, nil
+	}
+	out.Kind, out.Purpose, out.Call, out.Stopped = generated.RunKind(known.RunKind), enum[generated.Purpose](known.Purpose), maybe(known.Call), known.Stopped
+	out.Carve = amount(known.Carve)
+	if ended := known.Ended; ended != nil {
+		out.Settled, out.Unknown, out.Result = amount(ended.Settled), amount(ended.Unknown), v.optional(ended.Result)
+	}
+	return out, nil
+}
+
+// task is what a run was sent to do.
+func (v *viewer) task(task *run.Task) *generated.Task {
+	if task == nil {
+		return nil
+	}
+	return &generated.Task{Call: maybe(task.Call), Review: maybe(task.Review), Purpose: enum[generated.Purpose](task.Purpose),
+		Lands: generated.Landing(task.Lands), Result: v.optional(task.Result), ResultBytes: task.ResultBytes, Outlives: task.Outlives}
 }

@@ -31,6 +31,8 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
 	Agent() AgentResolver
+	Approval() ApprovalResolver
+	Child() ChildResolver
 	Conversation() ConversationResolver
 	MemoryItem() MemoryItemResolver
 	Mutation() MutationResolver
@@ -52,6 +54,12 @@ type ComplexityRoot struct {
 
 type AgentResolver interface {
 	Shares(ctx context.Context, obj *Agent) ([]*Grant, error)
+}
+type ApprovalResolver interface {
+	Lineage(ctx context.Context, obj *Approval) ([]*LineageLink, error)
+}
+type ChildResolver interface {
+	Run(ctx context.Context, obj *Child) (*Run, error)
 }
 type ConversationResolver interface {
 	Entries(ctx context.Context, obj *Conversation, first int, after *string) (*EntryConnection, error)
@@ -128,6 +136,10 @@ type QueryResolver interface {
 	ForgetReceipt(ctx context.Context, id string) (*ForgetReceipt, error)
 }
 type RunResolver interface {
+	Lineage(ctx context.Context, obj *Run) ([]*LineageLink, error)
+
+	Children(ctx context.Context, obj *Run, first int, after *string) (*ChildConnection, error)
+
 	Explanation(ctx context.Context, obj *Run) (*Explanation, error)
 	TurnExplanation(ctx context.Context, obj *Run, turn int) (*Explained, error)
 	Export(ctx context.Context, obj *Run) (string, error)
@@ -137,7 +149,7 @@ type ScheduleResolver interface {
 	Firings(ctx context.Context, obj *Schedule, first int, after *string) (*ScheduleFiringConnection, error)
 }
 type SubscriptionResolver interface {
-	RunEvents(ctx context.Context, run string, after *string) (<-chan *RunEvent, error)
+	RunEvents(ctx context.Context, run string, after *string, includeDescendants bool) (<-chan *RunEvent, error)
 	ConversationEvents(ctx context.Context, conversation string, after *string) (<-chan *EntryEdge, error)
 	InboxChanged(ctx context.Context) (<-chan []*InboxItem, error)
 	MemoryChanged(ctx context.Context, spaces []string) (<-chan []*MemoryChange, error)
@@ -924,6 +936,10 @@ input RunFilter {
   conversation: ID
   "Runs for this principal."
   subject: String
+  "Runs of one of these kinds."
+  kinds: [RunKind!]
+  "Runs right below this one, by global id."
+  parent: ID
 }
 
 "A page of runs."
@@ -978,6 +994,8 @@ enum WaitReason {
   OPERATOR
   "A later time, to try again."
   RETRY
+  "Runs that it started."
+  CHILDREN
 }
 
 "How a run came to be."
@@ -1000,6 +1018,26 @@ type Run implements Node {
   waitingFor: [WaitReason!]!
   "How it came to be."
   kind: RunKind!
+  "Global id of the run that started it; null for a root."
+  parent: ID
+  "Global id of the run at the top of its tree: its own for a root."
+  root: ID!
+  """
+  Who acts for whom by which agents: the root first, this run last. It is whole
+  also for a viewer who may not see the runs above.
+  """
+  lineage: [LineageLink!]!
+  "What it was sent to do; null for a root."
+  task: Task
+  "The department that it is billed to."
+  payer: String!
+  "The runs right below it, in the order in which they started."
+  children(
+    "How many, 100 at most."
+    first: Int! = 50
+    "Cursor to go on after."
+    after: Cursor
+  ): ChildConnection!
   "The goal."
   goal: Text!
   "For whom it acts."
@@ -1073,6 +1111,106 @@ type Run implements Node {
   ): RunEventConnection!
 }
 
+"One run in a line of runs, each of which started the next."
+type LineageLink {
+  "Global id of the run."
+  run: ID!
+  "How it came to be."
+  kind: RunKind!
+  "The agent's name."
+  agent: String!
+  "Digest of the agent's revision."
+  agentRevision: String!
+  "The department of the agent."
+  department: String!
+  "Id of the grant by which it may do more than the run above it, or is lent; null for none."
+  grant: String
+}
+
+"What a sidecar is for."
+enum Purpose {
+  "It finds something out."
+  RESEARCH
+  "It watches the main run."
+  MONITOR
+  "It reviews a proposed call or the answer."
+  CHECK
+  "It reads memory for another identity, by a grant."
+  MEMORY
+}
+
+"Where the result of a run that another started goes."
+enum Landing {
+  "The run above waits for it: it is the result of its call."
+  RESULT
+  "To the run above, as guidance."
+  STEER
+  "To the run above, as data."
+  EVIDENCE
+  "To the conversation, as a message."
+  MESSAGE
+}
+
+"What a run was sent to do by another."
+type Task {
+  "The number of the call in the run above that waits for it; null for none."
+  call: Int
+  "What of the run above it reviews, for example ` + "`" + `call/3` + "`" + ` or ` + "`" + `answer/2` + "`" + `; null for none."
+  review: String
+  "What a sidecar is for; null for a sub-agent."
+  purpose: Purpose
+  "Where its result goes."
+  lands: Landing!
+  "The JSON Schema that its result must meet; null for free text."
+  result: Text
+  "How many bytes the result may have."
+  resultBytes: Int!
+  "Whether it goes on when the run above has ended."
+  outlives: Boolean!
+}
+
+"A page of the runs right below one."
+type ChildConnection {
+  "The runs with their cursors."
+  edges: [ChildEdge!]!
+  "Where the page lies."
+  pageInfo: PageInfo!
+}
+
+"A run below another, in a list."
+type ChildEdge {
+  "Its position."
+  cursor: Cursor!
+  "The run, as the one above it knows it."
+  node: Child!
+}
+
+"A run as the one that stands right above it knows it."
+type Child {
+  "The run itself."
+  run: Run!
+  "How it came to be."
+  kind: RunKind!
+  "What a sidecar is for; null for a sub-agent."
+  purpose: Purpose
+  "The agent's name."
+  agent: String!
+  "Where it stands."
+  status: RunStatus!
+  "The number of the call that waits for it; null for none."
+  call: Int
+  "What was carved for it from the budget above; null where it has a budget of its own."
+  carve: Amount
+  "What it settled of that; null while it goes on, and where it has a budget of its own."
+  settled: Amount
+  "What it may have spent besides, and is held above; null while it goes on, and where it has a budget of its own."
+  unknown: Amount
+  "Whether it was told to stop."
+  stopped: Boolean!
+  "What it gave; null while it goes on, and where it gave nothing to the run above."
+  result: Text
+}
+
 "A run in words, from its journal alone, with texts redacted for the viewer."
 type Explanation {
   "What was asked?"
@@ -1141,6 +1279,12 @@ type Authority {
   deadline: Time!
   "Model turns."
   turns: Int!
+  "Levels of runs below it."
+  depth: Int!
+  "Runs that it may start, over its whole life."
+  fanOut: Int!
+  "Live runs below it at any moment."
+  runsAtOnce: Int!
 }
 
 "The bounds of one tool in a run."
@@ -1245,6 +1389,8 @@ enum CallPhase {
   IN_FLIGHT
   "It may or may not have happened."
   UNCERTAIN
+  "A run that was started for it does it; see ` + "`" + `child` + "`" + `."
+  DELEGATED
   "It has its one outcome."
   ENDED
 }
@@ -1301,6 +1447,10 @@ type Call {
   approval: Approval
   "Attempts so far."
   attempts: Int!
+  "Name of the agent that is to do it; null for a tool."
+  delegate: String
+  "Global id of the run that was started for it; null for none."
+  child: ID
   "How it ended; null before it ended."
   outcome: CallOutcome
   "A stable code that says more about the outcome; null for none."
@@ -1443,6 +1593,8 @@ type Approval {
   subject: Actor!
   "Who acts for whom: the subject first."
   actingChain: [Actor!]!
+  "By which runs the call came about: the root first, the run that asks last."
+  lineage: [LineageLink!]!
   "Labels of what influenced the call, as far as the viewer may know of them."
   labels: [String!]!
   "How far what influenced the call may be trusted."
@@ -1571,6 +1723,8 @@ enum LimitKind {
   MODEL
   "The completion could not be checked."
   CHECK
+  "An agent above it, or its own, may not act any more."
+  AUTHORITY
 }
 
 "A limit that waits for a person; see ` + "`" + `resumeRun` + "`" + `."
@@ -2133,6 +2287,8 @@ type RunEventEdge {
 type RunEvent {
   "Its position: ` + "`" + `runEvents(after:)` + "`" + ` goes on after it."
   cursor: Cursor!
+  "Global id of the run that it happened in."
+  run: ID!
   "Its number in the run, from 1 without gaps."
   seq: Int64!
   "The kind, for example ` + "`" + `call_ended` + "`" + `."
@@ -3438,12 +3594,19 @@ live, without gap or repeat. A reader that is too slow gets the error ` + "`" + 
 with the last cursor in ` + "`" + `extensions.cursor` + "`" + `, and subscribes again from there.
 """
 type Subscription {
-  "The events of a run. Stays open after the run ended, for an outcome can arrive late."
+  """
+  The events of a run. Stays open after the run ended, for an outcome can arrive
+  late. With ` + "`" + `includeDescendants` + "`" + ` also those of the runs below it, as one stream:
+  each run's events in their order, none twice and none left out, and a run's
+  first event after the one by which its parent started it.
+  """
   runEvents(
     "Global id of the run."
     run: ID!
-    "Cursor to go on after; from the beginning when absent."
+    "Cursor to go on after; from the beginning when absent. With ` + "`" + `includeDescendants` + "`" + ` one that such a stream gave."
     after: Cursor
+    "Also the events of all runs below it."
+    includeDescendants: Boolean! = false
   ): RunEvent!
   "The entries of a conversation."
   conversationEvents(
@@ -3604,6 +3767,8 @@ func (ec *executionContext) childFields_Approval(ctx context.Context, field grap
 		return ec.fieldContext_Approval_subject(ctx, field)
 	case "actingChain":
 		return ec.fieldContext_Approval_actingChain(ctx, field)
+	case "lineage":
+		return ec.fieldContext_Approval_lineage(ctx, field)
 	case "labels":
 		return ec.fieldContext_Approval_labels(ctx, field)
 	case "integrity":
@@ -3688,6 +3853,12 @@ func (ec *executionContext) childFields_Authority(ctx context.Context, field gra
 		return ec.fieldContext_Authority_deadline(ctx, field)
 	case "turns":
 		return ec.fieldContext_Authority_turns(ctx, field)
+	case "depth":
+		return ec.fieldContext_Authority_depth(ctx, field)
+	case "fanOut":
+		return ec.fieldContext_Authority_fanOut(ctx, field)
+	case "runsAtOnce":
+		return ec.fieldContext_Authority_runsAtOnce(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Authority", field.Name)
 }
@@ -3784,6 +3955,10 @@ func (ec *executionContext) childFields_Call(ctx context.Context, field graphql.
 		return ec.fieldContext_Call_approval(ctx, field)
 	case "attempts":
 		return ec.fieldContext_Call_attempts(ctx, field)
+	case "delegate":
+		return ec.fieldContext_Call_delegate(ctx, field)
+	case "child":
+		return ec.fieldContext_Call_child(ctx, field)
 	case "outcome":
 		return ec.fieldContext_Call_outcome(ctx, field)
 	case "code":
@@ -3834,6 +4009,54 @@ func (ec *executionContext) childFields_Check(ctx context.Context, field graphql
 		return ec.fieldContext_Check_detail(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Check", field.Name)
+}
+
+func (ec *executionContext) childFields_Child(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "run":
+		return ec.fieldContext_Child_run(ctx, field)
+	case "kind":
+		return ec.fieldContext_Child_kind(ctx, field)
+	case "purpose":
+		return ec.fieldContext_Child_purpose(ctx, field)
+	case "agent":
+		return ec.fieldContext_Child_agent(ctx, field)
+	case "status":
+		return ec.fieldContext_Child_status(ctx, field)
+	case "call":
+		return ec.fieldContext_Child_call(ctx, field)
+	case "carve":
+		return ec.fieldContext_Child_carve(ctx, field)
+	case "settled":
+		return ec.fieldContext_Child_settled(ctx, field)
+	case "unknown":
+		return ec.fieldContext_Child_unknown(ctx, field)
+	case "stopped":
+		return ec.fieldContext_Child_stopped(ctx, field)
+	case "result":
+		return ec.fieldContext_Child_result(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Child", field.Name)
+}
+
+func (ec *executionContext) childFields_ChildConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ChildConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ChildConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ChildConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ChildEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ChildEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ChildEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ChildEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_Citation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -4272,6 +4495,24 @@ func (ec *executionContext) childFields_LimitPause(ctx context.Context, field gr
 	return nil, fmt.Errorf("no field named %q was found under type LimitPause", field.Name)
 }
 
+func (ec *executionContext) childFields_LineageLink(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "run":
+		return ec.fieldContext_LineageLink_run(ctx, field)
+	case "kind":
+		return ec.fieldContext_LineageLink_kind(ctx, field)
+	case "agent":
+		return ec.fieldContext_LineageLink_agent(ctx, field)
+	case "agentRevision":
+		return ec.fieldContext_LineageLink_agentRevision(ctx, field)
+	case "department":
+		return ec.fieldContext_LineageLink_department(ctx, field)
+	case "grant":
+		return ec.fieldContext_LineageLink_grant(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type LineageLink", field.Name)
+}
+
 func (ec *executionContext) childFields_MemoryChange(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "kind":
@@ -4640,6 +4881,18 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_waitingFor(ctx, field)
 	case "kind":
 		return ec.fieldContext_Run_kind(ctx, field)
+	case "parent":
+		return ec.fieldContext_Run_parent(ctx, field)
+	case "root":
+		return ec.fieldContext_Run_root(ctx, field)
+	case "lineage":
+		return ec.fieldContext_Run_lineage(ctx, field)
+	case "task":
+		return ec.fieldContext_Run_task(ctx, field)
+	case "payer":
+		return ec.fieldContext_Run_payer(ctx, field)
+	case "children":
+		return ec.fieldContext_Run_children(ctx, field)
 	case "goal":
 		return ec.fieldContext_Run_goal(ctx, field)
 	case "subject":
@@ -4740,6 +4993,8 @@ func (ec *executionContext) childFields_RunEvent(ctx context.Context, field grap
 	switch field.Name {
 	case "cursor":
 		return ec.fieldContext_RunEvent_cursor(ctx, field)
+	case "run":
+		return ec.fieldContext_RunEvent_run(ctx, field)
 	case "seq":
 		return ec.fieldContext_RunEvent_seq(ctx, field)
 	case "kind":
@@ -4986,6 +5241,26 @@ func (ec *executionContext) childFields_Steer(ctx context.Context, field graphql
 		return ec.fieldContext_Steer_turn(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Steer", field.Name)
+}
+
+func (ec *executionContext) childFields_Task(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "call":
+		return ec.fieldContext_Task_call(ctx, field)
+	case "review":
+		return ec.fieldContext_Task_review(ctx, field)
+	case "purpose":
+		return ec.fieldContext_Task_purpose(ctx, field)
+	case "lands":
+		return ec.fieldContext_Task_lands(ctx, field)
+	case "result":
+		return ec.fieldContext_Task_result(ctx, field)
+	case "resultBytes":
+		return ec.fieldContext_Task_resultBytes(ctx, field)
+	case "outlives":
+		return ec.fieldContext_Task_outlives(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Task", field.Name)
 }
 
 func (ec *executionContext) childFields_Text(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6248,6 +6523,28 @@ func (ec *executionContext) field_Query_usage_args(ctx context.Context, rawArgs 
 	return args, nil
 }
 
+func (ec *executionContext) field_Run_children_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOCursor2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Run_events_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -6375,6 +6672,14 @@ func (ec *executionContext) field_Subscription_runEvents_args(ctx context.Contex
 		return nil, err
 	}
 	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "includeDescendants",
+		func(ctx context.Context, v any) (bool, error) {
+			return ec.unmarshalNBoolean2bool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["includeDescendants"] = arg2
 	return args, nil
 }
 
@@ -7609,6 +7914,38 @@ func (ec *executionContext) fieldContext_Approval_actingChain(_ context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _Approval_lineage(ctx context.Context, field graphql.CollectedField, obj *Approval) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Approval_lineage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Approval().Lineage(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*LineageLink) graphql.Marshaler {
+			return ec.marshalNLineageLink2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐLineageLinkᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Approval_lineage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Approval",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LineageLink(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Approval_labels(ctx context.Context, field graphql.CollectedField, obj *Approval) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8359,6 +8696,75 @@ func (ec *executionContext) _Authority_turns(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Authority_turns(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Authority", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Authority_depth(ctx context.Context, field graphql.CollectedField, obj *Authority) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Authority_depth(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Depth, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Authority_depth(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Authority", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Authority_fanOut(ctx context.Context, field graphql.CollectedField, obj *Authority) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Authority_fanOut(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FanOut, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Authority_fanOut(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Authority", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Authority_runsAtOnce(ctx context.Context, field graphql.CollectedField, obj *Authority) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Authority_runsAtOnce(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunsAtOnce, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Authority_runsAtOnce(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Authority", field, false, false, "Int")
 }
 
@@ -9211,6 +9617,52 @@ func (ec *executionContext) fieldContext_Call_attempts(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Call", field, false, false, "Int")
 }
 
+func (ec *executionContext) _Call_delegate(ctx context.Context, field graphql.CollectedField, obj *Call) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Call_delegate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Delegate, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Call_delegate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Call", field, false, false, "String")
+}
+
+func (ec *executionContext) _Call_child(ctx context.Context, field graphql.CollectedField, obj *Call) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Call_child(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Child, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Call_child(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Call", field, false, false, "ID")
+}
+
 func (ec *executionContext) _Call_outcome(ctx context.Context, field graphql.CollectedField, obj *Call) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9665,6 +10117,423 @@ func (ec *executionContext) fieldContext_Check_detail(_ context.Context, field g
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Text(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Child_run(ctx context.Context, field graphql.CollectedField, obj *Child) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Child_run(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Child().Run(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Run) graphql.Marshaler {
+			return ec.marshalNRun2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRun(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Child_run(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Child",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Run(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Child_kind(ctx context.Context, field graphql.CollectedField, obj *Child) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Child_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v RunKind) graphql.Marshaler {
+			return ec.marshalNRunKind2gantryᚗdevᚋgraphᚋgeneratedᚐRunKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Child_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Child", field, false, false, "RunKind")
+}
+
+func (ec *executionContext) _Child_purpose(ctx context.Context, field graphql.CollectedField, obj *Child) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Child_purpose(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Purpose, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Purpose) graphql.Marshaler {
+			return ec.marshalOPurpose2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPurpose(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Child_purpose(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Child", field, false, false, "Purpose")
+}
+
+func (ec *executionContext) _Child_agent(ctx context.Context, field graphql.CollectedField, obj *Child) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Child_agent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Agent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Child_agent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Child", field, false, false, "String")
+}
+
+func (ec *executionContext) _Child_status(ctx context.Context, field graphql.CollectedField, obj *Child) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Child_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v RunStatus) graphql.Marshaler {
+			return ec.marshalNRunStatus2gantryᚗdevᚋgraphᚋgeneratedᚐRunStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Child_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Child", field, false, false, "RunStatus")
+}
+
+func (ec *executionContext) _Child_call(ctx context.Context, field graphql.CollectedField, obj *Child) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Child_call(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Call, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Child_call(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Child", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Child_carve(ctx context.Context, field graphql.CollectedField, obj *Child) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Child_carve(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Carve, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Amount) graphql.Marshaler {
+			return ec.marshalOAmount2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAmount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Child_carve(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Child",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Amount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Child_settled(ctx context.Context, field graphql.CollectedField, obj *Child) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Child_settled(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Settled, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Amount) graphql.Marshaler {
+			return ec.marshalOAmount2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAmount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Child_settled(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Child",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Amount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Child_unknown(ctx context.Context, field graphql.CollectedField, obj *Child) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Child_unknown(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Unknown, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Amount) graphql.Marshaler {
+			return ec.marshalOAmount2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAmount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Child_unknown(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Child",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Amount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Child_stopped(ctx context.Context, field graphql.CollectedField, obj *Child) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Child_stopped(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Stopped, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Child_stopped(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Child", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Child_result(ctx context.Context, field graphql.CollectedField, obj *Child) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Child_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Text) graphql.Marshaler {
+			return ec.marshalOText2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Child_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Child",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Text(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ChildConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ChildConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChildConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ChildEdge) graphql.Marshaler {
+			return ec.marshalNChildEdge2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐChildEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChildConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ChildConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChildEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ChildConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *ChildConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChildConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChildConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ChildConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ChildEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ChildEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChildEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNCursor2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChildEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ChildEdge", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _ChildEdge_node(ctx context.Context, field graphql.CollectedField, obj *ChildEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ChildEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Child) graphql.Marshaler {
+			return ec.marshalNChild2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐChild(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ChildEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ChildEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Child(ctx, field)
 		},
 	}
 	return fc, nil
@@ -13401,6 +14270,144 @@ func (ec *executionContext) fieldContext_LimitPause_approvers(_ context.Context,
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _LineageLink_run(ctx context.Context, field graphql.CollectedField, obj *LineageLink) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LineageLink_run(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Run, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LineageLink_run(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LineageLink", field, false, false, "ID")
+}
+
+func (ec *executionContext) _LineageLink_kind(ctx context.Context, field graphql.CollectedField, obj *LineageLink) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LineageLink_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v RunKind) graphql.Marshaler {
+			return ec.marshalNRunKind2gantryᚗdevᚋgraphᚋgeneratedᚐRunKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LineageLink_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LineageLink", field, false, false, "RunKind")
+}
+
+func (ec *executionContext) _LineageLink_agent(ctx context.Context, field graphql.CollectedField, obj *LineageLink) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LineageLink_agent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Agent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LineageLink_agent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LineageLink", field, false, false, "String")
+}
+
+func (ec *executionContext) _LineageLink_agentRevision(ctx context.Context, field graphql.CollectedField, obj *LineageLink) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LineageLink_agentRevision(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AgentRevision, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LineageLink_agentRevision(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LineageLink", field, false, false, "String")
+}
+
+func (ec *executionContext) _LineageLink_department(ctx context.Context, field graphql.CollectedField, obj *LineageLink) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LineageLink_department(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Department, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LineageLink_department(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LineageLink", field, false, false, "String")
+}
+
+func (ec *executionContext) _LineageLink_grant(ctx context.Context, field graphql.CollectedField, obj *LineageLink) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LineageLink_grant(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Grant, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_LineageLink_grant(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LineageLink", field, false, false, "String")
 }
 
 func (ec *executionContext) _MemoryChange_kind(ctx context.Context, field graphql.CollectedField, obj *MemoryChange) (ret graphql.Marshaler) {
@@ -19233,6 +20240,183 @@ func (ec *executionContext) fieldContext_Run_kind(_ context.Context, field graph
 	return graphql.NewScalarFieldContext("Run", field, false, false, "RunKind")
 }
 
+func (ec *executionContext) _Run_parent(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_parent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Parent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_parent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Run", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Run_root(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_root(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Root, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_root(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Run", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Run_lineage(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_lineage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().Lineage(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*LineageLink) graphql.Marshaler {
+			return ec.marshalNLineageLink2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐLineageLinkᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_lineage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LineageLink(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Run_task(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_task(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Task, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Task) graphql.Marshaler {
+			return ec.marshalOTask2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTask(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_task(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Task(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Run_payer(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_payer(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Payer, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_payer(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Run", field, false, false, "String")
+}
+
+func (ec *executionContext) _Run_children(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_children(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Run().Children(ctx, obj, fc.Args["first"].(int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ChildConnection) graphql.Marshaler {
+			return ec.marshalNChildConnection2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐChildConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_children(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ChildConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Run_children_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Run_goal(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20363,6 +21547,29 @@ func (ec *executionContext) _RunEvent_cursor(ctx context.Context, field graphql.
 }
 func (ec *executionContext) fieldContext_RunEvent_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RunEvent", field, false, false, "Cursor")
+}
+
+func (ec *executionContext) _RunEvent_run(ctx context.Context, field graphql.CollectedField, obj *RunEvent) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunEvent_run(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Run, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunEvent_run(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunEvent", field, false, false, "ID")
 }
 
 func (ec *executionContext) _RunEvent_seq(ctx context.Context, field graphql.CollectedField, obj *RunEvent) (ret graphql.Marshaler) {
@@ -22383,7 +23590,7 @@ func (ec *executionContext) _Subscription_runEvents(ctx context.Context, field g
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Subscription().RunEvents(ctx, fc.Args["run"].(string), fc.Args["after"].(*string))
+			return ec.Resolvers.Subscription().RunEvents(ctx, fc.Args["run"].(string), fc.Args["after"].(*string), fc.Args["includeDescendants"].(bool))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *RunEvent) graphql.Marshaler {
@@ -22623,6 +23830,176 @@ func (ec *executionContext) fieldContext_Subscription_turnText(ctx context.Conte
 		return fc, err
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Task_call(ctx context.Context, field graphql.CollectedField, obj *Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_call(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Call, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Task_call(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Task_review(ctx context.Context, field graphql.CollectedField, obj *Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_review(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Review, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Task_review(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "String")
+}
+
+func (ec *executionContext) _Task_purpose(ctx context.Context, field graphql.CollectedField, obj *Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_purpose(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Purpose, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Purpose) graphql.Marshaler {
+			return ec.marshalOPurpose2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPurpose(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Task_purpose(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "Purpose")
+}
+
+func (ec *executionContext) _Task_lands(ctx context.Context, field graphql.CollectedField, obj *Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_lands(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Lands, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v Landing) graphql.Marshaler {
+			return ec.marshalNLanding2gantryᚗdevᚋgraphᚋgeneratedᚐLanding(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Task_lands(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "Landing")
+}
+
+func (ec *executionContext) _Task_result(ctx context.Context, field graphql.CollectedField, obj *Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_result(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Result, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Text) graphql.Marshaler {
+			return ec.marshalOText2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Task_result(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Task",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Text(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Task_resultBytes(ctx context.Context, field graphql.CollectedField, obj *Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_resultBytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ResultBytes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Task_resultBytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Task_outlives(ctx context.Context, field graphql.CollectedField, obj *Task) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Task_outlives(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outlives, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Task_outlives(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Task", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Text_value(ctx context.Context, field graphql.CollectedField, obj *Text) (ret graphql.Marshaler) {
@@ -27571,7 +28948,7 @@ func (ec *executionContext) unmarshalInputRunFilter(ctx context.Context, obj any
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"statuses", "agent", "conversation", "subject"}
+	fieldsInOrder := [...]string{"statuses", "agent", "conversation", "subject", "kinds", "parent"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -27606,6 +28983,20 @@ func (ec *executionContext) unmarshalInputRunFilter(ctx context.Context, obj any
 				return it, err
 			}
 			it.Subject = data
+		case "kinds":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kinds"))
+			data, err := ec.unmarshalORunKind2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐRunKindᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Kinds = data
+		case "parent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("parent"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Parent = data
 		}
 	}
 	return it, nil
@@ -29026,127 +30417,133 @@ func (ec *executionContext) _Approval(ctx context.Context, sel ast.SelectionSet,
 		case "id":
 			out.Values[i] = ec._Approval_id(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "status":
 			out.Values[i] = ec._Approval_status(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "digest":
 			out.Values[i] = ec._Approval_digest(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "run":
 			out.Values[i] = ec._Approval_run(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "call":
 			out.Values[i] = ec._Approval_call(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "tool":
 			out.Values[i] = ec._Approval_tool(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "operation":
 			out.Values[i] = ec._Approval_operation(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "resource":
 			out.Values[i] = ec._Approval_resource(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "arguments":
 			out.Values[i] = ec._Approval_arguments(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "consequence":
 			out.Values[i] = ec._Approval_consequence(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "impact":
 			out.Values[i] = ec._Approval_impact(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "costBound":
 			out.Values[i] = ec._Approval_costBound(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "effectClass":
 			out.Values[i] = ec._Approval_effectClass(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "guarantee":
 			out.Values[i] = ec._Approval_guarantee(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "requester":
 			out.Values[i] = ec._Approval_requester(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "subject":
 			out.Values[i] = ec._Approval_subject(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "actingChain":
 			out.Values[i] = ec._Approval_actingChain(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "lineage":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Approval_lineage(ctx, field, obj)
+				})
 		case "labels":
 			out.Values[i] = ec._Approval_labels(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "integrity":
 			out.Values[i] = ec._Approval_integrity(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "reasons":
 			out.Values[i] = ec._Approval_reasons(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "approvers":
 			out.Values[i] = ec._Approval_approvers(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "quorum":
 			out.Values[i] = ec._Approval_quorum(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "decisions":
 			out.Values[i] = ec._Approval_decisions(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "expiresAt":
 			out.Values[i] = ec._Approval_expiresAt(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "voidCause":
 			out.Values[i] = ec._Approval_voidCause(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -29367,6 +30764,21 @@ func (ec *executionContext) _Authority(ctx context.Context, sel ast.SelectionSet
 			}
 		case "turns":
 			out.Values[i] = ec._Authority_turns(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "depth":
+			out.Values[i] = ec._Authority_depth(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "fanOut":
+			out.Values[i] = ec._Authority_fanOut(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runsAtOnce":
+			out.Values[i] = ec._Authority_runsAtOnce(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -29675,6 +31087,16 @@ func (ec *executionContext) _Call(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "delegate":
+			out.Values[i] = ec._Call_delegate(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "child":
+			out.Values[i] = ec._Call_child(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "outcome":
 			out.Values[i] = ec._Call_outcome(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -29819,6 +31241,166 @@ func (ec *executionContext) _Check(ctx context.Context, sel ast.SelectionSet, ob
 		case "detail":
 			out.Values[i] = ec._Check_detail(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var childImplementors = []string{"Child"}
+
+func (ec *executionContext) _Child(ctx context.Context, sel ast.SelectionSet, obj *Child) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, childImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Child")
+		case "run":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Child_run(ctx, field, obj)
+				})
+		case "kind":
+			out.Values[i] = ec._Child_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "purpose":
+			out.Values[i] = ec._Child_purpose(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "agent":
+			out.Values[i] = ec._Child_agent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "status":
+			out.Values[i] = ec._Child_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "call":
+			out.Values[i] = ec._Child_call(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "carve":
+			out.Values[i] = ec._Child_carve(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "settled":
+			out.Values[i] = ec._Child_settled(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "unknown":
+			out.Values[i] = ec._Child_unknown(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "stopped":
+			out.Values[i] = ec._Child_stopped(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "result":
+			out.Values[i] = ec._Child_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var childConnectionImplementors = []string{"ChildConnection"}
+
+func (ec *executionContext) _ChildConnection(ctx context.Context, sel ast.SelectionSet, obj *ChildConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, childConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ChildConnection")
+		case "edges":
+			out.Values[i] = ec._ChildConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._ChildConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var childEdgeImplementors = []string{"ChildEdge"}
+
+func (ec *executionContext) _ChildEdge(ctx context.Context, sel ast.SelectionSet, obj *ChildEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, childEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ChildEdge")
+		case "cursor":
+			out.Values[i] = ec._ChildEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._ChildEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -31262,6 +32844,64 @@ func (ec *executionContext) _LimitPause(ctx context.Context, sel ast.SelectionSe
 		case "approvers":
 			out.Values[i] = ec._LimitPause_approvers(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var lineageLinkImplementors = []string{"LineageLink"}
+
+func (ec *executionContext) _LineageLink(ctx context.Context, sel ast.SelectionSet, obj *LineageLink) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, lineageLinkImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("LineageLink")
+		case "run":
+			out.Values[i] = ec._LineageLink_run(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._LineageLink_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "agent":
+			out.Values[i] = ec._LineageLink_agent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "agentRevision":
+			out.Values[i] = ec._LineageLink_agentRevision(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "department":
+			out.Values[i] = ec._LineageLink_department(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "grant":
+			out.Values[i] = ec._LineageLink_grant(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -32969,6 +34609,38 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "parent":
+			out.Values[i] = ec._Run_parent(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "root":
+			out.Values[i] = ec._Run_root(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "lineage":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Run_lineage(ctx, field, obj)
+				})
+		case "task":
+			out.Values[i] = ec._Run_task(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "payer":
+			out.Values[i] = ec._Run_payer(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "children":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Run_children(ctx, field, obj)
+				})
 		case "goal":
 			out.Values[i] = ec._Run_goal(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -33272,6 +34944,11 @@ func (ec *executionContext) _RunEvent(ctx context.Context, sel ast.SelectionSet,
 			out.Values[i] = graphql.MarshalString("RunEvent")
 		case "cursor":
 			out.Values[i] = ec._RunEvent_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "run":
+			out.Values[i] = ec._RunEvent_run(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -34126,6 +35803,69 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
+}
+
+var taskImplementors = []string{"Task"}
+
+func (ec *executionContext) _Task(ctx context.Context, sel ast.SelectionSet, obj *Task) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, taskImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Task")
+		case "call":
+			out.Values[i] = ec._Task_call(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "review":
+			out.Values[i] = ec._Task_review(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "purpose":
+			out.Values[i] = ec._Task_purpose(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "lands":
+			out.Values[i] = ec._Task_lands(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "result":
+			out.Values[i] = ec._Task_result(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "resultBytes":
+			out.Values[i] = ec._Task_resultBytes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "outlives":
+			out.Values[i] = ec._Task_outlives(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
 }
 
 var textImplementors = []string{"Text"}
@@ -35600,6 +37340,46 @@ func (ec *executionContext) marshalNCheckVerdict2gantryᚗdevᚋgraphᚋgenerate
 	return v
 }
 
+func (ec *executionContext) marshalNChild2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐChild(ctx context.Context, sel ast.SelectionSet, v *Child) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Child!")
+		return graphql.Null
+	}
+	return ec._Child(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNChildConnection2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐChildConnection(ctx context.Context, sel ast.SelectionSet, v *ChildConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ChildConnection!")
+		return graphql.Null
+	}
+	return ec._ChildConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNChildEdge2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐChildEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*ChildEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNChildEdge2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐChildEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNChildEdge2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐChildEdge(ctx context.Context, sel ast.SelectionSet, v *ChildEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ChildEdge!")
+		return graphql.Null
+	}
+	return ec._ChildEdge(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNCitation2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐCitationᚄ(ctx context.Context, sel ast.SelectionSet, v []*Citation) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -36203,6 +37983,16 @@ func (ec *executionContext) marshalNKillScope2gantryᚗdevᚋgraphᚋgenerated�
 	return v
 }
 
+func (ec *executionContext) unmarshalNLanding2gantryᚗdevᚋgraphᚋgeneratedᚐLanding(ctx context.Context, v any) (Landing, error) {
+	var res Landing
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNLanding2gantryᚗdevᚋgraphᚋgeneratedᚐLanding(ctx context.Context, sel ast.SelectionSet, v Landing) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) marshalNLateOutcome2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐLateOutcomeᚄ(ctx context.Context, sel ast.SelectionSet, v []*LateOutcome) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -36245,6 +38035,30 @@ func (ec *executionContext) unmarshalNLimitKind2gantryᚗdevᚋgraphᚋgenerated
 
 func (ec *executionContext) marshalNLimitKind2gantryᚗdevᚋgraphᚋgeneratedᚐLimitKind(ctx context.Context, sel ast.SelectionSet, v LimitKind) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) marshalNLineageLink2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐLineageLinkᚄ(ctx context.Context, sel ast.SelectionSet, v []*LineageLink) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNLineageLink2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐLineageLink(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNLineageLink2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐLineageLink(ctx context.Context, sel ast.SelectionSet, v *LineageLink) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "LineageLink!")
+		return graphql.Null
+	}
+	return ec._LineageLink(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNMemoryChange2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*MemoryChange) graphql.Marshaler {
@@ -38065,6 +39879,22 @@ func (ec *executionContext) marshalOPersona2ᚖgantryᚗdevᚋgraphᚋgenerated�
 	return ec._Persona(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOPurpose2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPurpose(ctx context.Context, v any) (*Purpose, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(Purpose)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOPurpose2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPurpose(ctx context.Context, sel ast.SelectionSet, v *Purpose) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
+}
+
 func (ec *executionContext) marshalOQuestion2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐQuestion(ctx context.Context, sel ast.SelectionSet, v *Question) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -38092,6 +39922,42 @@ func (ec *executionContext) unmarshalORunFilter2ᚖgantryᚗdevᚋgraphᚋgenera
 	}
 	res, err := ec.unmarshalInputRunFilter(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalORunKind2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐRunKindᚄ(ctx context.Context, v any) ([]RunKind, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]RunKind, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNRunKind2gantryᚗdevᚋgraphᚋgeneratedᚐRunKind(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalORunKind2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐRunKindᚄ(ctx context.Context, sel ast.SelectionSet, v []RunKind) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRunKind2gantryᚗdevᚋgraphᚋgeneratedᚐRunKind(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalORunStatus2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐRunStatusᚄ(ctx context.Context, v any) ([]RunStatus, error) {
@@ -38220,6 +40086,13 @@ func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel as
 	_ = ctx
 	res := graphql.MarshalString(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOTask2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTask(ctx context.Context, sel ast.SelectionSet, v *Task) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Task(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOText2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐText(ctx context.Context, sel ast.SelectionSet, v *Text) graphql.Marshaler {

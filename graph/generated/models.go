@@ -159,6 +159,8 @@ type Approval struct {
 	Subject *Actor `json:"subject"`
 	// Who acts for whom: the subject first.
 	ActingChain []*Actor `json:"actingChain"`
+	// By which runs the call came about: the root first, the run that asks last.
+	Lineage []*LineageLink `json:"lineage"`
 	// Labels of what influenced the call, as far as the viewer may know of them.
 	Labels []string `json:"labels"`
 	// How far what influenced the call may be trusted.
@@ -235,6 +237,12 @@ type Authority struct {
 	Deadline time.Time `json:"deadline"`
 	// Model turns.
 	Turns int `json:"turns"`
+	// Levels of runs below it.
+	Depth int `json:"depth"`
+	// Runs that it may start, over its whole life.
+	FanOut int `json:"fanOut"`
+	// Live runs below it at any moment.
+	RunsAtOnce int `json:"runsAtOnce"`
 }
 
 // One way in which the viewer has an agent.
@@ -333,6 +341,10 @@ type Call struct {
 	Approval *Approval `json:"approval,omitempty"`
 	// Attempts so far.
 	Attempts int `json:"attempts"`
+	// Name of the agent that is to do it; null for a tool.
+	Delegate *string `json:"delegate,omitempty"`
+	// Global id of the run that was started for it; null for none.
+	Child *string `json:"child,omitempty"`
 	// How it ended; null before it ended.
 	Outcome *CallOutcome `json:"outcome,omitempty"`
 	// A stable code that says more about the outcome; null for none.
@@ -421,6 +433,48 @@ type Check struct {
 	Code *string `json:"code,omitempty"`
 	// More about it; null for none.
 	Detail *Text `json:"detail,omitempty"`
+}
+
+// A run as the one that stands right above it knows it.
+type Child struct {
+	// The run itself.
+	Run *Run `json:"run"`
+	// How it came to be.
+	Kind RunKind `json:"kind"`
+	// What a sidecar is for; null for a sub-agent.
+	Purpose *Purpose `json:"purpose,omitempty"`
+	// The agent's name.
+	Agent string `json:"agent"`
+	// Where it stands.
+	Status RunStatus `json:"status"`
+	// The number of the call that waits for it; null for none.
+	Call *int `json:"call,omitempty"`
+	// What was carved for it from the budget above; null where it has a budget of its own.
+	Carve *Amount `json:"carve,omitempty"`
+	// What it settled of that; null while it goes on, and where it has a budget of its own.
+	Settled *Amount `json:"settled,omitempty"`
+	// What it may have spent besides, and is held above; null while it goes on, and where it has a budget of its own.
+	Unknown *Amount `json:"unknown,omitempty"`
+	// Whether it was told to stop.
+	Stopped bool `json:"stopped"`
+	// What it gave; null while it goes on, and where it gave nothing to the run above.
+	Result *Text `json:"result,omitempty"`
+}
+
+// A page of the runs right below one.
+type ChildConnection struct {
+	// The runs with their cursors.
+	Edges []*ChildEdge `json:"edges"`
+	// Where the page lies.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A run below another, in a list.
+type ChildEdge struct {
+	// Its position.
+	Cursor string `json:"cursor"`
+	// The run, as the one above it knows it.
+	Node *Child `json:"node"`
 }
 
 // Words that a finding rests on.
@@ -972,6 +1026,22 @@ type LimitPause struct {
 	Detail string `json:"detail"`
 	// Who may let the run go on.
 	Approvers []*Approver `json:"approvers"`
+}
+
+// One run in a line of runs, each of which started the next.
+type LineageLink struct {
+	// Global id of the run.
+	Run string `json:"run"`
+	// How it came to be.
+	Kind RunKind `json:"kind"`
+	// The agent's name.
+	Agent string `json:"agent"`
+	// Digest of the agent's revision.
+	AgentRevision string `json:"agentRevision"`
+	// The department of the agent.
+	Department string `json:"department"`
+	// Id of the grant by which it may do more than the run above it, or is lent; null for none.
+	Grant *string `json:"grant,omitempty"`
 }
 
 // A change of what the viewer sees in memory.
@@ -1541,6 +1611,19 @@ type Run struct {
 	WaitingFor []WaitReason `json:"waitingFor"`
 	// How it came to be.
 	Kind RunKind `json:"kind"`
+	// Global id of the run that started it; null for a root.
+	Parent *string `json:"parent,omitempty"`
+	// Global id of the run at the top of its tree: its own for a root.
+	Root string `json:"root"`
+	// Who acts for whom by which agents: the root first, this run last. It is whole
+	// also for a viewer who may not see the runs above.
+	Lineage []*LineageLink `json:"lineage"`
+	// What it was sent to do; null for a root.
+	Task *Task `json:"task,omitempty"`
+	// The department that it is billed to.
+	Payer string `json:"payer"`
+	// The runs right below it, in the order in which they started.
+	Children *ChildConnection `json:"children"`
 	// The goal.
 	Goal *Text `json:"goal"`
 	// For whom it acts.
@@ -1641,6 +1724,8 @@ type RunEdge struct {
 type RunEvent struct {
 	// Its position: `runEvents(after:)` goes on after it.
 	Cursor string `json:"cursor"`
+	// Global id of the run that it happened in.
+	Run string `json:"run"`
 	// Its number in the run, from 1 without gaps.
 	Seq int64 `json:"seq"`
 	// The kind, for example `call_ended`.
@@ -1679,6 +1764,10 @@ type RunFilter struct {
 	Conversation *string `json:"conversation,omitempty"`
 	// Runs for this principal.
 	Subject *string `json:"subject,omitempty"`
+	// Runs of one of these kinds.
+	Kinds []RunKind `json:"kinds,omitempty"`
+	// Runs right below this one, by global id.
+	Parent *string `json:"parent,omitempty"`
 }
 
 // A run that was changed.
@@ -2056,6 +2145,24 @@ type SupersedeInput struct {
 	CommandID *string `json:"commandId,omitempty"`
 	// Echoed.
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// What a run was sent to do by another.
+type Task struct {
+	// The number of the call in the run above that waits for it; null for none.
+	Call *int `json:"call,omitempty"`
+	// What of the run above it reviews, for example `call/3` or `answer/2`; null for none.
+	Review *string `json:"review,omitempty"`
+	// What a sidecar is for; null for a sub-agent.
+	Purpose *Purpose `json:"purpose,omitempty"`
+	// Where its result goes.
+	Lands Landing `json:"lands"`
+	// The JSON Schema that its result must meet; null for free text.
+	Result *Text `json:"result,omitempty"`
+	// How many bytes the result may have.
+	ResultBytes int `json:"resultBytes"`
+	// Whether it goes on when the run above has ended.
+	Outlives bool `json:"outlives"`
 }
 
 // A text with its marking, as the viewer may see it.
@@ -2693,6 +2800,8 @@ const (
 	CallPhaseInFlight CallPhase = "IN_FLIGHT"
 	// It may or may not have happened.
 	CallPhaseUncertain CallPhase = "UNCERTAIN"
+	// A run that was started for it does it; see `child`.
+	CallPhaseDelegated CallPhase = "DELEGATED"
 	// It has its one outcome.
 	CallPhaseEnded CallPhase = "ENDED"
 )
@@ -2704,12 +2813,13 @@ var AllCallPhase = []CallPhase{
 	CallPhaseReady,
 	CallPhaseInFlight,
 	CallPhaseUncertain,
+	CallPhaseDelegated,
 	CallPhaseEnded,
 }
 
 func (e CallPhase) IsValid() bool {
 	switch e {
-	case CallPhaseProposed, CallPhaseHeld, CallPhaseAsking, CallPhaseReady, CallPhaseInFlight, CallPhaseUncertain, CallPhaseEnded:
+	case CallPhaseProposed, CallPhaseHeld, CallPhaseAsking, CallPhaseReady, CallPhaseInFlight, CallPhaseUncertain, CallPhaseDelegated, CallPhaseEnded:
 		return true
 	}
 	return false
@@ -3591,6 +3701,70 @@ func (e KillScope) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// Where the result of a run that another started goes.
+type Landing string
+
+const (
+	// The run above waits for it: it is the result of its call.
+	LandingResult Landing = "RESULT"
+	// To the run above, as guidance.
+	LandingSteer Landing = "STEER"
+	// To the run above, as data.
+	LandingEvidence Landing = "EVIDENCE"
+	// To the conversation, as a message.
+	LandingMessage Landing = "MESSAGE"
+)
+
+var AllLanding = []Landing{
+	LandingResult,
+	LandingSteer,
+	LandingEvidence,
+	LandingMessage,
+}
+
+func (e Landing) IsValid() bool {
+	switch e {
+	case LandingResult, LandingSteer, LandingEvidence, LandingMessage:
+		return true
+	}
+	return false
+}
+
+func (e Landing) String() string {
+	return string(e)
+}
+
+func (e *Landing) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = Landing(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid Landing", str)
+	}
+	return nil
+}
+
+func (e Landing) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *Landing) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e Landing) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 // What ran out.
 type LimitKind string
 
@@ -3607,6 +3781,8 @@ const (
 	LimitKindModel LimitKind = "MODEL"
 	// The completion could not be checked.
 	LimitKindCheck LimitKind = "CHECK"
+	// An agent above it, or its own, may not act any more.
+	LimitKindAuthority LimitKind = "AUTHORITY"
 )
 
 var AllLimitKind = []LimitKind{
@@ -3616,11 +3792,12 @@ var AllLimitKind = []LimitKind{
 	LimitKindNoProgress,
 	LimitKindModel,
 	LimitKindCheck,
+	LimitKindAuthority,
 }
 
 func (e LimitKind) IsValid() bool {
 	switch e {
-	case LimitKindTurns, LimitKindBudget, LimitKindDeadline, LimitKindNoProgress, LimitKindModel, LimitKindCheck:
+	case LimitKindTurns, LimitKindBudget, LimitKindDeadline, LimitKindNoProgress, LimitKindModel, LimitKindCheck, LimitKindAuthority:
 		return true
 	}
 	return false
@@ -3915,6 +4092,70 @@ func (e *MutationOutcome) UnmarshalJSON(b []byte) error {
 }
 
 func (e MutationOutcome) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// What a sidecar is for.
+type Purpose string
+
+const (
+	// It finds something out.
+	PurposeResearch Purpose = "RESEARCH"
+	// It watches the main run.
+	PurposeMonitor Purpose = "MONITOR"
+	// It reviews a proposed call or the answer.
+	PurposeCheck Purpose = "CHECK"
+	// It reads memory for another identity, by a grant.
+	PurposeMemory Purpose = "MEMORY"
+)
+
+var AllPurpose = []Purpose{
+	PurposeResearch,
+	PurposeMonitor,
+	PurposeCheck,
+	PurposeMemory,
+}
+
+func (e Purpose) IsValid() bool {
+	switch e {
+	case PurposeResearch, PurposeMonitor, PurposeCheck, PurposeMemory:
+		return true
+	}
+	return false
+}
+
+func (e Purpose) String() string {
+	return string(e)
+}
+
+func (e *Purpose) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = Purpose(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid Purpose", str)
+	}
+	return nil
+}
+
+func (e Purpose) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *Purpose) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e Purpose) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil
@@ -4774,6 +5015,8 @@ const (
 	WaitReasonOperator WaitReason = "OPERATOR"
 	// A later time, to try again.
 	WaitReasonRetry WaitReason = "RETRY"
+	// Runs that it started.
+	WaitReasonChildren WaitReason = "CHILDREN"
 )
 
 var AllWaitReason = []WaitReason{
@@ -4783,11 +5026,12 @@ var AllWaitReason = []WaitReason{
 	WaitReasonUncertain,
 	WaitReasonOperator,
 	WaitReasonRetry,
+	WaitReasonChildren,
 }
 
 func (e WaitReason) IsValid() bool {
 	switch e {
-	case WaitReasonApproval, WaitReasonQuestion, WaitReasonLimit, WaitReasonUncertain, WaitReasonOperator, WaitReasonRetry:
+	case WaitReasonApproval, WaitReasonQuestion, WaitReasonLimit, WaitReasonUncertain, WaitReasonOperator, WaitReasonRetry, WaitReasonChildren:
 		return true
 	}
 	return false

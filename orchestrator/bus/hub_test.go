@@ -422,9 +422,9 @@ func TestMovesOfSeveralRuns(t *testing.T) {
 		}
 		hub.Offer(wrote("root"))
 		require.False(t, heard(), "it follows nothing yet")
-		for _, id := range []string{"root", "child", "child"} {
-			moves.Also(id)
-		}
+		require.True(t, moves.Also("root"))
+		require.True(t, moves.Also("child"))
+		require.False(t, moves.Also("child"))
 		hub.Offer(wrote("another"))
 		hub.Hear(bus.Notice{Runs: []bus.Span{{Run: "another", From: 1, To: 1}}})
 		require.False(t, heard())
@@ -441,7 +441,7 @@ func TestMovesOfSeveralRuns(t *testing.T) {
 		synctest.Wait()
 		_, open := <-moves.Signals()
 		require.False(t, open)
-		moves.Also("late") // who left follows nothing
+		require.False(t, moves.Also("late"), "who left follows nothing")
 		hub.Offer(wrote("late"))
 		hub.Close()
 		_, err = hub.Moves(t.Context())

@@ -77,19 +77,21 @@ func (h *Hub) Moves(ctx context.Context) (*Moves, error) {
 // Signals returns the channel. Signals that nobody took yet are one.
 func (m *Moves) Signals() <-chan struct{} { return m.signals }
 
-// Also adds a run: what is recorded of it from now on is signalled.
-func (m *Moves) Also(run string) {
+// Also adds a run: what is recorded of it from now on is signalled. It reports
+// whether the run is new here.
+func (m *Moves) Also(run string) bool {
 	h := m.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if m.ended || h.moves[run][m.signals] {
-		return
+		return false
 	}
 	if h.moves[run] == nil {
 		h.moves[run] = map[chan struct{}]bool{}
 	}
 	h.moves[run][m.signals] = true
 	m.runs = append(m.runs, run)
+	return true
 }
 
 // TextDelta is a piece of the text of a turn in progress. It is shown while it

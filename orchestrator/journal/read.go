@@ -296,17 +296,32 @@ type Filter struct {
 	Department   string
 	Conversation string
 	Status       run.Status
+	Root, Parent string // run ids
+	Roots        bool   // only runs that no other started
 	Before       string // run id: only runs that started earlier
+}
+
+// Tree lists the runs of a root's tree as they stand at one moment, those that
+// started first first.
+func (s *Store) Tree(ctx context.Context, root string) ([]run.Head, error) {
+	rows, err := s.read.QueryContext(ctx, "SELECT "+headColumns+" FROM heads WHERE root = ? ORDER BY started_ms, run", root)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scanHead)
 }
 
 // Heads lists runs, the newest first.
 func (s *Store) Heads(ctx context.Context, f Filter, limit int) ([]run.Head, error) {
 	where, args := []string{"organisation = ?"}, []any{f.Organisation}
 	for column, value := range map[string]string{"subject": f.Subject, "agent": f.Agent, "department": f.Department,
-		"conversation": f.Conversation, "status": string(f.Status)} {
+		"conversation": f.Conversation, "status": string(f.Status), "root": f.Root, "parent": f.Parent} {
 		if value != "" {
 			where, args = append(where, column+" = ?"), append(args, value)
 		}
+	}
+	if f.Roots {
+		where = append(where, "parent = ''")
 	}
 	if f.Before != "" {
 		where, args = append(where, "run < ?"), append(args, f.Before)

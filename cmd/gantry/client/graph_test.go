@@ -152,7 +152,7 @@ func serveGraph(t *testing.T) (*world, *client.Client) {
 	clock := func() time.Time { return now }
 	verifier, err := edge.NewVerifier(private.Public().(ed25519.PublicKey), "https://issuer", "gantry", clock)
 	require.NoError(t, err)
-	handler, err := graph.NewHandler(graph.Config{Runs: w, Conversations: conversations{}, Inbox: inbox{}, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{}, Live: live{world: w},
+	handler, err := graph.NewHandler(graph.Config{Runs: w, Conversations: conversations{}, Inbox: inbox{}, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{}, Live: live{world: w}, Trees: trees{},
 		Directory: w, Verifier: verifier, Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(),
 		NewID: func() string { return "id" }, Clock: clock})
 	require.NoError(t, err)
@@ -252,3 +252,6 @@ func TestDeputiesAndNoticesOverTheRealInterface(t *testing.T) {
 	require.Equal(t, "DEAD", notices[0].State)
 	require.Equal(t, "WEBHOOK", notices[0].Channel, "and where it would have gone is nobody's to read")
 }
+
+// trees are none: the run stands alone.
+type trees struct{ graph.Trees }

@@ -100,23 +100,27 @@ func request(form build) (kind string, asked any) {
 }
 
 // MayAsk says who may steer and cancel: for whom the run works, who takes part
-// in its conversation; and, to cancel, who answers for its agent. Who may
-// decide and answer is the run's own rule.
+// in its conversation; and, to cancel, who answers for its agent. Who may do so
+// to a run may to those below it. Who may decide and answer is the run's own
+// rule.
 func (s *Service) MayAsk(ctx context.Context, person policy.Principal, state *run.State, command run.Command) error {
 	_, steers := command.(run.Steer)
 	_, cancels := command.(run.Cancel)
-	if !steers && !cancels || state.Started.Subject.ID == person.ID {
+	if !steers && !cancels {
 		return nil
 	}
-	takes, err := s.Participates(ctx, person, state.Started.Conversation)
-	if err != nil || takes {
+	o, err := s.Organisation(ctx, person.Organisation)
+	if err != nil {
 		return err
 	}
-	if cancels {
-		o, err := s.Organisation(ctx, person.Organisation)
-		if err != nil || o.Answers(person, state.Started.Agent.Name) {
-			return err
+	may, err := s.upward(ctx, state, func(one *run.State) (bool, error) {
+		if one.Started.Subject.ID == person.ID || cancels && o.Answers(person, one.Started.Agent.Name) {
+			return true, nil
 		}
+		return s.Participates(ctx, person, one.Started.Conversation)
+	})
+	if err != nil || may {
+		return err
 	}
 	return &run.Refusal{Code: "NOT_ENTITLED", Detail: "The run is not yours to guide; ask for whom it works, or who answers for its agent."}
 }

@@ -44,7 +44,7 @@ func (r Runs) State(ctx context.Context, caller graph.Caller, runID string) (*ru
 	if err != nil {
 		return nil, err
 	}
-	may, err := r.MayFollow(ctx, caller.Principal, state)
+	may, err := r.sees(ctx, caller.Principal, state)
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +151,9 @@ func (r Runs) List(ctx context.Context, caller graph.Caller, filter graph.RunFil
 	if len(filter.Statuses) == 1 {
 		rows.Status = filter.Statuses[0]
 	}
+	if there, err := r.below(ctx, filter, &rows); !there {
+		return nil, "", err
+	}
 	var heads []run.Head
 	for {
 		page, err := r.Store.Heads(ctx, rows, pageRows)
@@ -163,6 +166,9 @@ func (r Runs) List(ctx context.Context, caller graph.Caller, filter graph.RunFil
 				continue
 			}
 			shown, err := listed(head)
+			if shown && err == nil {
+				shown, err = r.ofKind(ctx, head, filter.Kinds)
+			}
 			if err != nil {
 				return nil, "", err
 			}
@@ -197,17 +203,8 @@ func (s *Service) listing(ctx context.Context, person policy.Principal) (func(ru
 	for _, item := range waiting {
 		asked[item.Run] = true
 	}
-	talks := map[string]bool{}
-	return func(head run.Head) (bool, error) {
-		if head.Parent != "" && len(o.Grants) > 0 {
-			state, err := s.Engine.State(ctx, head.Run)
-			if err != nil {
-				return false, err
-			}
-			if _, private := o.Granted(state.Started); private {
-				return o.Answers(person, head.Agent), nil
-			}
-		}
+	talks, above := map[string]bool{}, above{s.Store, map[string]run.Head{}}
+	own := func(head run.Head) (bool, error) {
 		if asked[head.Run] || o.Concerns(person, head) {
 			return true, nil
 		}
@@ -220,5 +217,12 @@ func (s *Service) listing(ctx context.Context, person policy.Principal) (func(ru
 			talks[head.Conversation] = takes
 		}
 		return takes, nil
+	}
+	return func(head run.Head) (bool, error) {
+		private, err := s.private(ctx, o, head)
+		if err != nil || private {
+			return private && o.Answers(person, head.Agent), err
+		}
+		return above.any(ctx, head, own)
 	}, nil
 }

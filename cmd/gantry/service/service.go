@@ -52,6 +52,7 @@ var (
 	_ graph.Kills         = Kills{}
 	_ graph.Budgets       = Budgets{}
 	_ graph.Live          = Live{}
+	_ graph.Trees         = Trees{}
 	_ graph.Directory     = (*Service)(nil)
 )
 
