@@ -49,5 +49,6 @@ func TestLendingAtTheCommandLine(t *testing.T) {
 	require.Contains(t, say("refuse", strings.Fields(shared)[0], "--reason", "no", "--as", "keiko.tanaka"), "refused")
 	_, err := gantry(t, "share", "pay-librarian", "--reason", "x", "--tool", "files.read", "--department", "sales", "--as", "ruth.abelson")
 	require.ErrorContains(t, err, "NAME:IMPACT:CALLS")
-	require.Contains(t, say("delegation", "policy-librarian", "pay-librarian", "--reason", "pay questions", "--as", "ruth.abelson"), "asked")
+	delegation := say("delegation", "policy-librarian", "invoice-reconciler", "--reason", "Whether a supplier was paid.", "--tool", "ledger.find_adjustments:READ:2", "--label", "finance", "--as", "marta.lindqvist")
+	require.Contains(t, delegation, "asked  delegation of invoice-reconciler from policy-librarian")
 }

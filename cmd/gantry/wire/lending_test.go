@@ -228,6 +228,18 @@ func TestPrivateSideIsOpenToWhoAnswersForTheAgentAlone(t *testing.T) {
 			require.NotEqual(t, private, one.ID)
 		}
 	}
+	var used struct {
+		Usage []struct {
+			Key  string
+			Runs int `json:"runs,string"`
+		}
+	}
+	h.as(lead).ask(`{usage(groupBy:TOOL,from:"2000-01-01T00:00:00Z",to:"2100-01-01T00:00:00Z"){key runs}}`, nil, &used)
+	runs := map[string]int{}
+	for _, row := range used.Usage {
+		runs[row.Key] = row.Runs
+	}
+	require.Equal(t, map[string]int{"agents.delegate": 1, "files.read": 2}, runs, "each tool, by the runs that used it")
 	events := string(liam.post(`query($id:ID!){audit(run:$id){records{kind body}}}`, map[string]any{"id": said.Run.ID}))
 	require.NotContains(t, events, "4,300")
 }
