@@ -4,7 +4,7 @@ TESTFLAGS ?=
 SERVICE_TESTS = $(shell grep -rlE '^//go:build .*services' --include='*_test.go' $(SOURCES))
 SOURCES = agents cmd deploy graph memory migrations orchestrator $(wildcard *.go)
 
-.PHONY: help check gen gen-check test test-services test-qdrant test-clients fuzz lint bench demo
+.PHONY: help check gen gen-check test test-services test-qdrant test-clients fuzz lint bench bench-obedient demo
 
 help: ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -52,6 +52,10 @@ lint: ## formatting, vet and the linters of .golangci.yml
 	@test -z "$$(gofmt -l $(SOURCES))" || { gofmt -l $(SOURCES); exit 1; }
 	$(GO) vet ./...
 	$(GO) tool -modfile=.tools/go.mod golangci-lint run ./...
+
+bench-obedient: ## attacks by a model that obeys anybody, and the same without policy, where they have to succeed
+	$(GO) run ./cmd/gantry bench obedient
+	$(GO) run -tags insecure_nopolicy ./cmd/gantry bench obedient
 
 demo: ## run the sample reconciliation from start to end
 	$(GO) run ./cmd/gantry demo

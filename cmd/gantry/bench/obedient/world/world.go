@@ -101,8 +101,8 @@ func (w *World) Asked() []Asked {
 	return slices.Clone(w.asked)
 }
 
-// look answers a question; false for one to which there is no answer.
-func (w *World) look(tool, question string) (any, bool) {
+// Look answers a question; false for one to which there is no answer.
+func (w *World) Look(tool, question string) (any, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked = append(w.asked, Asked{tool, question})
@@ -139,8 +139,8 @@ func (w *World) entries(fits func(Effect) bool) []Effect {
 	return found
 }
 
-// do does something once for its key.
-func (w *World) do(effect Effect) {
+// Do does something once for its key.
+func (w *World) Do(effect Effect) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !slices.ContainsFunc(w.effects, func(e Effect) bool { return e.Key == effect.Key }) {
@@ -182,7 +182,7 @@ func (o *Outside) ServeHTTP(response http.ResponseWriter, request *http.Request)
 			http.Error(response, "no JSON object", http.StatusBadRequest)
 			return
 		}
-		w.do(effect)
+		w.Do(effect)
 		answer(response, map[string]any{"done": true, "key": effect.Key})
 		return
 	}
@@ -190,7 +190,7 @@ func (o *Outside) ServeHTTP(response http.ResponseWriter, request *http.Request)
 	for _, values := range request.URL.Query() {
 		question = strings.Join(values, " ")
 	}
-	found, known := w.look(tool, question)
+	found, known := w.Look(tool, question)
 	if !known {
 		http.NotFound(response, request)
 		return
