@@ -82,7 +82,7 @@ var layers = map[string][]string{
 	"deploy/sample":                    {},
 	"deploy/sample/library":            {},
 	"cmd/gantry":                       anything,
-	"cmd/gantry/bench":                 {"agents", "agents/model", "agents/perform", "cmd/gantry/bench/machine", "cmd/gantry/wire", "orchestrator/engine", "orchestrator/invariant", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
+	"cmd/gantry/bench":                 {"agents", "agents/model", "agents/perform", "cmd/gantry/bench/machine", "cmd/gantry/wire", "orchestrator/bus", "orchestrator/engine", "orchestrator/invariant", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/bench/machine":         {},
 	"cmd/gantry/bench/obedient":        {"agents", "agents/model", "cmd/gantry/bench/obedient/canary", "cmd/gantry/bench/obedient/world", "cmd/gantry/client", "cmd/gantry/wire", "orchestrator/policy", "orchestrator/policy/guard", "orchestrator/run"},
 	"cmd/gantry/bench/obedient/canary": {},

@@ -26,10 +26,13 @@ func delegateOf(arguments []byte) string {
 
 // collect folds the children that ended since the last time.
 func (j *job) collect(ctx context.Context) (engine.Prepared, error) {
-	news, records, err := j.tree.EndedChildren(ctx, j.state.ID, func(id string) bool {
-		child := j.state.Child(id)
-		return child == nil || !child.Live()
-	})
+	live := map[string]bool{}
+	for i := range j.state.Children {
+		if child := &j.state.Children[i]; child.Live() {
+			live[child.ChildStarted.Child] = true
+		}
+	}
+	news, records, err := j.tree.EndedChildren(ctx, j.state.ID, func(id string) bool { return !live[id] })
 	if err != nil || len(records) == 0 {
 		return engine.Prepared{}, err
 	}

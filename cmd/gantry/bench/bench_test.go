@@ -206,3 +206,16 @@ func TestWrongKnobsAreNamed(t *testing.T) {
 		require.ErrorContains(t, config.Validate(), fault, fmt.Sprint(config))
 	}
 }
+
+func TestAFanOutIsMeasuredFromItsOrderToItsEnd(t *testing.T) {
+	config := tiny(t)
+	config.Rounds = 1
+	report, err := Fanout(t.Context(), Spreading{Config: config, Children: 7})
+	require.NoError(t, err)
+	require.Zero(t, report.Violations)
+	require.Positive(t, figure(t, report, "P15", "from the order").Median)
+	require.Equal(t, "too few to tell", figure(t, report, "P15", "from the order").Verdict)
+	require.Positive(t, figure(t, report, "fanout", "children begun").Median)
+	_, err = Fanout(t.Context(), Spreading{Config: config, Children: 10_001})
+	require.ErrorContains(t, err, "children")
+}

@@ -57,6 +57,9 @@ func (i instant) Take(ctx context.Context, request model.Request, _ func(text st
 		case model.System, model.ToolReply:
 		}
 	}
+	if children, rounds, is := readSpreading(goal); is {
+		return spread(turns, children, rounds), nil
+	}
 	o, err := readOrder(goal)
 	if err != nil {
 		return model.Answer{}, &model.Error{Kind: model.BadRequest, Detail: "the goal is none of the benchmark's"}

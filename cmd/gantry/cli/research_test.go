@@ -117,3 +117,20 @@ func TestProgressIsALineForEachChange(t *testing.T) {
 	require.Equal(t, "research  with 4 branches: q\n1 of 4 done, 2 running, 1 waiting, $0.0000 and 0 tokens so far, about 7 s left\n", plain.String())
 	require.Contains(t, screen.String(), "\r\x1b[K[######------------------] 1 of 4 done")
 }
+
+func TestWhatFailedIsTakenAgainFromTheCommandLine(t *testing.T) {
+	atHome(t)
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "gate (scan).txt"), []byte("The quay gate closes at nine in the evening for every lorry.\n"), 0o600))
+	out, err := gantry(t, "research", "When does the quay gate close for lorries?", folder, "--agent", "archive-desk", "--as", "liam.byrne")
+	require.ErrorContains(t, err, "the research is PARTIAL, \"1: ")
+	require.ErrorContains(t, err, "research retry ")
+	require.Contains(t, out, "missing: 1: ")
+	require.Contains(t, out, "(VERIFICATION_FAILED)")
+	id := strings.Fields(out[strings.Index(out, "research "):])[1]
+	_, err = gantry(t, "research", "retry", id, "--as", "sofia.marchetti")
+	require.ErrorContains(t, err, "NOT_FOUND")
+	out = must(t, "research", "retry", id, "--agent", research.Reader, "--as", "liam.byrne")
+	require.Contains(t, out, "1 of 1 done")
+	require.Contains(t, out, "   > The quay gate closes at nine in the evening for every lorry.\n")
+}

@@ -19,7 +19,7 @@ import (
 
 func Command() *cobra.Command {
 	command := &cobra.Command{Use: "bench", Short: "Measure this machine with Gantry on it", Args: cobra.NoArgs}
-	command.AddCommand(benchRunCommand(), benchPartCommand(paused), benchPartCommand(recovered), benchEventsCommand(), benchSoakCommand(), benchRecallCommand(), benchMemoryCommand(), benchObedientCommand(), benchChildCommand())
+	command.AddCommand(benchRunCommand(), benchPartCommand(paused), benchPartCommand(recovered), benchEventsCommand(), benchSoakCommand(), benchFanoutCommand(), benchRecallCommand(), benchMemoryCommand(), benchObedientCommand(), benchChildCommand())
 	return command
 }
 
@@ -192,6 +192,33 @@ server, so its cores and its memory hold both sides.
 	flags.DurationVar(&listening.For, "for", 10*time.Second, "how long each load runs")
 	flags.DurationVar(&listening.Limit, "limit", 500*time.Millisecond, "how long each bare limit is measured")
 	flags.IntVar(&listening.Repeat, "repeat", 1, "repetitions of P16")
+	output.flags(flags)
+	return command
+}
+
+// benchFanoutCommand measures one run with many children.
+func benchFanoutCommand() *cobra.Command {
+	spreading := bench.Spreading{Config: bench.Config{Concurrency: []int{1}, For: time.Second}}
+	var output benchOutput
+	command := &cobra.Command{Use: "fanout", Short: "Measure one run with many children", Args: cobra.NoArgs,
+		Long: `Starts one run that hands a piece of work to --children others in one turn, and
+follows it until the last has ended and it has answered. Each child has --rounds
+rounds, as "bench run" has them. Beside it goroutines write rows of the same
+size, 64 in a commit, and nothing else.
+
+  P15     from the order until all is done`,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return output.of(command, func() (*bench.Report, error) {
+				spreading.Progress = command.ErrOrStderr()
+				return bench.Fanout(command.Context(), spreading)
+			})
+		}}
+	flags := command.Flags()
+	benchStores(flags, &spreading.Config)
+	flags.IntVar(&spreading.Children, "children", 1000, "children of the run")
+	flags.IntVar(&spreading.Rounds, "rounds", 1, "rounds of a child")
+	flags.DurationVar(&spreading.Limit, "limit", 500*time.Millisecond, "how long the goroutines write")
+	flags.IntVar(&spreading.Repeat, "repeat", 3, "repetitions")
 	output.flags(flags)
 	return command
 }
