@@ -17,6 +17,7 @@ import (
 
 	"gantry.dev/cmd/gantry/cli/fanout"
 	"gantry.dev/cmd/gantry/cli/lending"
+	"gantry.dev/cmd/gantry/cli/roundtable"
 	"gantry.dev/cmd/gantry/cli/showcase"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/deploy/sample"
@@ -55,6 +56,7 @@ func demoCommand() *cobra.Command {
 	command.Flags().StringVar(&granted, "grant", "INV-1004", "invoice whose adjustment the controller grants")
 	command.AddCommand(demoMemoryCommand(), demoResearchCommand(), lending.DemoCommand(showLending))
 	command.Flags().StringVar(&denied, "deny", "INV-1008", "invoice whose adjustment the controller denies")
+	command.AddCommand(roundtable.DemoCommand(showGroup))
 	return command
 }
 
@@ -149,6 +151,20 @@ func showMemory(ctx context.Context, out io.Writer, question string) (result sho
 	}
 	defer func() { _ = h.close() }() // what was shown is shown
 	return showcase.Run(ctx, showcase.House{As: h.as, Folder: folder, Log: log.String}, out, question)
+}
+
+func showGroup(ctx context.Context, out io.Writer) (result roundtable.Result, err error) {
+	folder, err := os.MkdirTemp("", "gantry-demo-")
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
+	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = h.close() }() // what was shown is shown
+	return roundtable.Run(ctx, roundtable.House{As: h.as}, out)
 }
 
 // logged keeps what is written to a log.

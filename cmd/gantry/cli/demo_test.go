@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/cmd/gantry/cli/roundtable"
 	"gantry.dev/cmd/gantry/cli/showcase"
 	"gantry.dev/orchestrator/run"
 )
@@ -41,6 +42,19 @@ func TestDemoRefusesWhatItCannotShowAtOnce(t *testing.T) {
 		_, err := gantry(t, append([]string{"demo"}, args...)...)
 		require.Regexp(t, "choose two|has no invoice", err)
 	}
+}
+
+func TestDemoOfGroups(t *testing.T) {
+	var out bytes.Buffer
+	root := Root()
+	root.SetOut(&out)
+	root.SetArgs([]string{"demo", "group", "--json"})
+	require.NoError(t, root.ExecuteContext(t.Context()))
+	var result roundtable.Result
+	require.NoError(t, json.Unmarshal(out.Bytes(), &result))
+	require.Len(t, result.Views, 2)
+	require.Len(t, result.Bills, 2)
+	require.Len(t, result.Checks, 6)
 }
 
 // The same question has a right answer for each: what nobody may miss, and what

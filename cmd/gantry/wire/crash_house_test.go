@@ -74,7 +74,8 @@ func small(t *testing.T, way, outside string) agents.Organisation {
 		Expression: `result.entries.size() == calls.filter(c, c.tool == "ledger.post_adjustment" && c.outcome == "OK").size()`,
 		Identity:   agents.AsAgent, Confirms: []string{"ledger.post_adjustment"}, Explain: "The ledger says something else."}}}
 	o.Agents = []agents.Revision{r}
-	o.Scripts = []agents.Source{{Name: reconciler, Text: script}}
+	at := slices.IndexFunc(o.Scripts, func(s agents.Source) bool { return s.Name == reconciler })
+	o.Scripts[at].Text = script
 	for i := range o.Tools {
 		if o.Tools[i].Name == "ledger.post_adjustment" {
 			o.Tools[i].Class = classOf[way]

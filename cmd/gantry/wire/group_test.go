@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -89,4 +90,99 @@ func TestAgentsAndPeopleInOneConversation(t *testing.T) {
 	for _, department := range []string{"finance", "hr"} {
 		require.Greater(t, spent[department].MicroUSD, before[department].MicroUSD, department)
 	}
+}
+
+// Two agents that each take the other for the right one are stopped, and people
+// see why; the next message begins anew. An agent that does not serve a person
+// takes no turn for them, and people see that, too.
+func TestALoopOfAgentsIsStopped(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t, plan{})
+	amara, pieter := h.as(asker), h.as(buyer)
+	conversation := amara.talk("Who does it", buyer, invoices, rules)
+	for round := 1; round <= 2; round++ {
+		amara.say(conversation, "@invoice-desk who orders the coffee?")
+		all := pieter.hear(conversation, "EXCHANGE_STOPPED", round)
+		last := all[len(all)-1].Node
+		require.Equal(t, "BACK_AND_FORTH", *last.Code)
+		require.Equal(t, "gantry:group", last.Author.Principal)
+		require.Equal(t, invoices, last.Whom.Principal)
+		require.Len(t, all, 2+round*(1+2*4+1))
+	}
+	pieter.say(conversation, "@rules-desk what about INV-1004?")
+	all := pieter.hear(conversation, "TURN_REFUSED", 1)
+	last := said(all)[len(all)-1]
+	require.Equal(t, "TURN_REFUSED gantry:group -> agent:invoice-desk NOT_FOUND", last, "the agent does not serve this person")
+	amara.mutate("setTurns", map[string]any{"conversation": conversation, "turns": map[string]any{"kind": "ROUND", "most": 1}})
+	amara.say(conversation, "INV-1004?")
+	all = pieter.hear(conversation, "EXCHANGE_STOPPED", 3)
+	require.Equal(t, "TURN_LIMIT", *all[len(all)-1].Node.Code)
+}
+
+// Only who takes part brings somebody in or takes somebody out; whoever is out
+// sees nothing any more, also where they listened before.
+func TestWhoTakesPart(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t, plan{})
+	amara, pieter, liam := h.as(asker), h.as(buyer), h.as(outsider)
+	conversation := amara.talk("Who", rules)
+	add := func(p *person, who string) string {
+		return p.mutate("addParticipant", map[string]any{"conversation": conversation, "principal": who}).code()
+	}
+	remove := func(p *person, who string) string {
+		return p.mutate("removeParticipant", map[string]any{"conversation": conversation, "principal": who}).code()
+	}
+	require.Equal(t, "NOT_FOUND", add(pieter, buyer))
+	require.Equal(t, "NOT_FOUND", remove(pieter, rules))
+	require.Equal(t, "UNKNOWN_PARTICIPANT", add(amara, "nobody"))
+	require.Equal(t, "UNKNOWN_PARTICIPANT", add(amara, "agent:nobody"))
+	require.Equal(t, "UNKNOWN_PARTICIPANT", add(amara, "agent:research-assistant"), "one that does not serve her looks like none")
+	require.Equal(t, "UNKNOWN_PARTICIPANT", liam.mutate("startConversation", map[string]any{"title": "x", "participants": []string{invoices}}).code())
+	amara.say(conversation, "before")
+	require.Empty(t, add(amara, buyer))
+	require.Empty(t, add(amara, buyer), "who is there stays")
+	require.Equal(t, "before", pieter.hear(conversation, "MESSAGE", 1)[1].Node.Text.Value, "who comes later sees what was said before")
+
+	var got struct {
+		Conversation struct {
+			Participants []struct{ Principal, Kind string }
+			Turns        struct {
+				Kind  string
+				Agent *struct{ Principal string }
+				Most  int
+			}
+		}
+	}
+	const document = `query($id:ID!){conversation(id:$id){participants{principal kind} turns{kind agent{principal} most}}}`
+	named := map[string]any{"conversation": conversation, "turns": map[string]any{"kind": "NAMED", "agent": invoices}}
+	require.Equal(t, "UNKNOWN_PARTICIPANT", amara.mutate("setTurns", named).code())
+	named["turns"] = map[string]any{"kind": "NAMED", "agent": rules, "most": 51}
+	require.Equal(t, "TURNS", amara.mutate("setTurns", named).code())
+	named["turns"] = map[string]any{"kind": "NAMED", "agent": rules, "most": 2}
+	require.Empty(t, pieter.mutate("setTurns", named).code())
+	amara.ask(document, map[string]any{"id": conversation}, &got)
+	require.Equal(t, "NAMED", got.Conversation.Turns.Kind)
+	require.Equal(t, rules, got.Conversation.Turns.Agent.Principal)
+	require.Equal(t, 2, got.Conversation.Turns.Most)
+	require.Equal(t, "AGENT", got.Conversation.Participants[0].Kind)
+	amara.say(conversation, "and INV-1004?")
+	amara.hear(conversation, "RUN_ENDED", 1)
+
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	heard := 0
+	err := subscribe(ctx, pieter, `subscription($id:ID!){told:conversationEvents(conversation:$id)`+entryFields+`}`, map[string]any{"id": conversation}, func(e entry) bool {
+		if heard++; e.Node.Kind == "RUN_ENDED" {
+			require.Empty(t, remove(amara, buyer))
+			amara.say(conversation, "now among us")
+		}
+		return true
+	})
+	require.ErrorContains(t, err, "REVOKED")
+	require.NotZero(t, heard)
+	require.Equal(t, "NOT_FOUND", add(pieter, buyer))
+	require.Empty(t, remove(amara, rules))
+	require.Equal(t, "LAST_PERSON", remove(amara, asker))
+	amara.ask(document, map[string]any{"id": conversation}, &got)
+	require.Equal(t, "MENTION", got.Conversation.Turns.Kind, "where the one that answers is gone, who is mentioned does")
 }
