@@ -26,7 +26,11 @@ import (
 type brainWorld struct {
 	*served
 	*counted
+	researches *later
 }
+
+// later is a port that is given when the world is served already.
+type later struct{ graph.Researches }
 
 // counted counts what is asked of a memory, which may be out of reach.
 type counted struct {
@@ -101,7 +105,7 @@ func (documents) Document(context.Context, view.Reader, remembered.Document) (gr
 // differ in what they may read. Anna owns the label hr.
 func serveBrain(t *testing.T) *brainWorld {
 	id := 0 // they also order what was remembered in the one moment that there is
-	out := &brainWorld{counted: &counted{Brain: memorytest.NewBrain(memorytest.Config{
+	out := &brainWorld{researches: &later{}, counted: &counted{Brain: memorytest.NewBrain(memorytest.Config{
 		NowMs: now.UnixMilli,
 		NewID: func() string { id++; return fmt.Sprintf("00000000-0000-4000-8000-%012d", id) },
 		Rules: func(string) memory.Rules {
@@ -110,7 +114,7 @@ func serveBrain(t *testing.T) *brainWorld {
 		},
 	})}}
 	out.served = serve(t, func(c *graph.Config) {
-		c.Brain, c.Readers, c.Documents = out.counted, readers{out.counted, out.served}, documents{}
+		c.Brain, c.Readers, c.Documents, c.Researches = out.counted, readers{out.counted, out.served}, documents{}, out.researches
 	})
 	out.people["carl"] = policy.Principal{ID: "carl", Kind: policy.Person, Organisation: "acme", Name: "Carl", Clearance: policy.NewLabels("legal")}
 	out.people["dora"] = policy.Principal{ID: "dora", Kind: policy.Person, Organisation: "acme", Name: "Dora", Clearance: policy.NewLabels("hr", "legal")}
