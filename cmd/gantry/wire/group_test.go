@@ -186,3 +186,25 @@ func TestWhoTakesPart(t *testing.T) {
 	amara.ask(document, map[string]any{"id": conversation}, &got)
 	require.Equal(t, "MENTION", got.Conversation.Turns.Kind, "where the one that answers is gone, who is mentioned does")
 }
+
+// What an agent of a group wants to do is decided by whom policy names for the
+// person who asked, whoever else takes part.
+func TestApprovalsOfAGroupGoToTheRightPeople(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t, plan{})
+	amara, tomas, pieter := h.as(asker), h.as(controller), h.as(buyer)
+	conversation := amara.talk("INV-1004", buyer, "agent:"+reconciler, rules)
+	amara.say(conversation, "@invoice-reconciler please reconcile INV-1004.")
+	started := amara.hear(conversation, "RUN_STARTED", 1)
+	run := *started[len(started)-1].Node.Run
+	approval := tomas.held(run)
+	require.Equal(t, asker, approval.Subject.Principal)
+	for _, other := range []*person{amara, pieter} {
+		_, err := other.Decide(t.Context(), approval, true, "me, too")
+		require.Error(t, err)
+	}
+	amara.say(conversation, "@rules-desk who orders the coffee?")
+	amara.hear(conversation, "RUN_ENDED", 1)
+	tomas.decide(approval, true)
+	require.Equal(t, "COMPLETED", amara.ended(run).Status)
+}
