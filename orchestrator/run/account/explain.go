@@ -113,8 +113,12 @@ func (e explainer) optional(text *run.Text) string {
 
 func (e explainer) asked() []string {
 	s := e.s.Started
+	order := e.read(s.Goal)
+	if s.Said != nil {
+		order = fmt.Sprintf("%s gave it the turn in entry %d of the conversation, with: %s", s.Said.By, s.Said.Entry, order)
+	}
 	lines := []string{
-		fmt.Sprintf("%s (%s) asked agent %s, revision %.12s: %s", s.Subject.ID, s.Subject.Department, s.Agent.Name, s.Agent.Revision, e.read(s.Goal)),
+		fmt.Sprintf("%s (%s) asked agent %s, revision %.12s: %s", s.Subject.ID, s.Subject.Department, s.Agent.Name, s.Agent.Revision, order),
 		"acts as " + strings.Join(s.Chain, ", then "),
 		fmt.Sprintf("sealed inputs %.12s, policy %.12s, stage %s, budget %d micro-dollars and %d tokens",
 			s.SnapshotDigest, s.Snapshot.Policy, s.Authority.Stage, s.Authority.MicroUSD, s.Authority.Tokens),

@@ -58,6 +58,21 @@ func TestEveryReasonOfAVerdictIsGiven(t *testing.T) {
 	require.Contains(t, answers[3].Lines, "call 1: PERMIT by finance-reads (Finance reads its own.), stage (The agent may act.), policy p7")
 }
 
+// What a run may not read of its conversation is told as it had it, also to who
+// may read it; and who gave it the turn is named.
+func TestARunInAGroupInWords(t *testing.T) {
+	read := func(text run.Text) string { return "<" + text.ID + ">" }
+	s := &run.State{Turns: make([]run.Turn, 1), Started: run.Started{Subject: policy.Principal{ID: "ada"}, Agent: policy.AgentFacts{Name: "ben"}, Goal: run.Text{ID: "goal"},
+		History:  []run.Message{{Author: "ada", Text: run.Text{ID: "t1"}}, {Author: "eve", Text: run.Text{ID: "t2"}}},
+		Withheld: []run.Withheld{{Before: 1, Author: "agent:ann", Text: "h1"}, {Before: 2, Author: "carl", Text: "h2"}},
+		Said:     &run.Said{Entry: 7, By: "agent:ann"}}}
+	turn, known := account.Turn(s, 1, read)
+	require.True(t, known)
+	require.Equal(t, []string{"said before by ada: <t1>", "said before by agent:ann: [redacted]", "said before by eve: <t2>",
+		"said before by carl: [redacted]", "goal: <goal>"}, turn.Lines[:5])
+	require.Contains(t, account.Explain(s, read)[0].Lines[0], "agent:ann gave it the turn in entry 7 of the conversation, with: <goal>")
+}
+
 func TestATurnThatWasNotTakenIsNotExplained(t *testing.T) {
 	for _, number := range []int{-1, 0, 1} {
 		_, known := account.Turn(&run.State{}, number, nil)
