@@ -118,7 +118,7 @@ def turn(ctx):
 			h.does["things.read"] = func(context.Context, tool.Invocation) (tool.Result, error) {
 				return tool.Result{Content: []byte(secret), MediaType: tool.MediaJSON, Marking: h.organisation.Tools[0].Result}, nil
 			}
-			id := ""
+			var id string
 			if who == "eve" {
 				admitted, err := h.borrowed("What does it say?")
 				require.NoError(t, err)

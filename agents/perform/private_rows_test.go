@@ -126,9 +126,9 @@ func TestPrivateSideTellsItsYieldAndNothingElse(t *testing.T) {
 	require.Contains(t, said, "true", "what was agreed to is told")
 
 	leaks := map[string]func(string) model.Answer{
-		"the text":        func(read string) model.Answer { return says(read) },
+		"the text":        says,
 		"a JSON text":     func(read string) model.Answer { raw, _ := json.Marshal(read); return says(string(raw)) },
-		"by its length":   func(read string) model.Answer { return says(strings.Repeat("x", 100_000)) },
+		"by its length":   func(string) model.Answer { return says(strings.Repeat("x", 100_000)) },
 		"a wider answer":  func(string) model.Answer { return says(`{"pay":true}`) },
 		"refusing":        func(string) model.Answer { return model.Answer{Text: "no", Finish: model.FinishRefusal} },
 		"asking for more": func(string) model.Answer { return consults(yesNo) },
