@@ -121,16 +121,24 @@ func (a *actor) bear(d *draft, prepared Prepared) (run.Command, *draft, error) {
 	birth := newDraft(&run.State{ID: prepared.Birth.Run}, d.nowMs, 0)
 	_, err := birth.add(run.Start{Started: prepared.Birth.Started}, a.rules, prepared.Birth.Payloads)
 	var refusal *run.Refusal
-	if begin, isCall := prepared.Command.(run.BeginCall); isCall && errors.As(err, &refusal) {
-		return run.DeclineCall{Call: begin.Call, Code: refusal.Code}, nil, nil
+	if errors.As(err, &refusal) {
+		switch begin := prepared.Command.(type) {
+		case run.BeginCall:
+			return run.DeclineCall{Call: begin.Call, Code: refusal.Code}, nil, nil
+		case run.BeginReview:
+			return run.DeclineReview{Of: begin.Of, Code: refusal.Code}, nil, nil
+		}
 	}
 	return prepared.Command, birth, err
 }
 
 // nothingNew reports whether an effect only asks for news of which there is none.
 func (a *actor) nothingNew(effect run.Effect) bool {
-	_, collects := effect.(run.CollectChildren)
-	return collects && a.news == a.heard
+	switch effect.(type) {
+	case run.CollectChildren, run.WatchMain:
+		return a.news == a.heard
+	}
+	return false
 }
 
 func intends(events []run.Event) bool {

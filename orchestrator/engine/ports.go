@@ -30,7 +30,7 @@ type Write struct {
 	Entries  []Entry     // of the run's conversation; numbered by the journal
 	Links    []Link
 	Births   []*Write // first writes of runs that this one starts
-	Wakes    string   // run that waits for this one: it becomes due; empty for none
+	Wakes    []string // runs that wait for news of this one: they become due
 	Heard    uint64   // news of the run's children that the write knows of; see run.Head
 }
 

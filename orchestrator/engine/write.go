@@ -16,6 +16,7 @@ type draft struct {
 	write Write
 	last  run.Record
 	unmet *run.Refusal // what the caller is told once the write stands
+	ends  bool         // the write ends the run, or begins to
 }
 
 func newDraft(state *run.State, nowMs int64, epoch uint64) *draft {
@@ -77,10 +78,26 @@ func (d *draft) finish() Write {
 		Organisation: s.Started.Organisation, Root: s.Started.Root, Parent: s.Started.Parent, Conversation: s.Started.Conversation,
 		Subject: s.Started.Subject.ID, Agent: s.Started.Agent.Name, Department: s.Started.Payer(), Labels: s.Marking.Labels,
 	}
-	if s.Ended != nil && s.Started.Task.Awaited() {
-		d.write.Wakes = s.Started.Parent
-	}
+	d.write.Wakes = d.wakes()
 	return d.write
+}
+
+// wakes are the runs to which this write is news: who waits for the end of the
+// run, and what goes on beside it.
+func (d *draft) wakes() (runs []string) {
+	s := d.state
+	if !d.ends {
+		return nil
+	}
+	if s.Ended != nil && s.Started.Task.Awaited() {
+		runs = append(runs, s.Started.Parent)
+	}
+	for _, sidecar := range s.Sidecars {
+		if sidecar.Code == "" && !sidecar.Outlives {
+			runs = append(runs, sidecar.Sidecar)
+		}
+	}
+	return runs
 }
 
 // note keeps the inbox and the conversation in step with an event.
@@ -159,8 +176,11 @@ func (d *draft) noteRun(event run.Event) {
 	case run.Resumed:
 		d.close(parkedItem(d.state.ID), InboxParked)
 	case run.SteerAccepted:
-		d.entry("message", e.By.Principal, &e.Text)
+		if e.From == "" {
+			d.entry("message", e.By.Principal, &e.Text)
+		}
 	case run.CancelAccepted, run.Ended:
+		d.ends = true
 		d.close(d.state.ID+"/limit", InboxLimit)
 		d.close(parkedItem(d.state.ID), InboxParked)
 		if ended, ok := e.(run.Ended); ok {

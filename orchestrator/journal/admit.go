@@ -70,8 +70,8 @@ func (b *batch) different(of func(*engine.Write, func(string))) []string {
 func (b *batch) runs() []string {
 	runs := b.different(func(w *engine.Write, add func(string)) {
 		add(w.Head.Run)
-		if w.Wakes != "" {
-			add(w.Wakes)
+		for _, id := range w.Wakes {
+			add(id)
 		}
 	})
 	for _, it := range b.items {

@@ -123,7 +123,8 @@ func check(write *engine.Write) error {
 // names are what a write has in columns of text, apart from what is JSON there.
 func names(write *engine.Write) []string {
 	h := &write.Head
-	list := []string{h.Run, h.Organisation, h.Root, h.Parent, h.Conversation, h.Subject, h.Agent, h.Department, write.Wakes}
+	list := []string{h.Run, h.Organisation, h.Root, h.Parent, h.Conversation, h.Subject, h.Agent, h.Department}
+	list = append(list, write.Wakes...)
 	if r := write.Receipt; r != nil {
 		list = append(list, r.Organisation, r.Caller, r.Command, r.Request, r.Run)
 	}

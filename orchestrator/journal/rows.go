@@ -30,7 +30,9 @@ func newChanges(n uint64) *changes {
 // the database too: the batch's next writes meet it.
 func (b *batch) record(write *engine.Write) error {
 	b.recordHead(write)
-	b.wake(write.Wakes)
+	for _, id := range write.Wakes {
+		b.wake(id)
+	}
 	for _, r := range write.Records {
 		b.n++
 		b.records = append(b.records, []any{r.Run, number(r.Seq), string(r.Kind), int64(r.Version), r.AtMs, r.Body, r.Prev, r.Digest, b.store.id, number(b.n)})

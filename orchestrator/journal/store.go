@@ -58,7 +58,7 @@ type Committed struct {
 	Records []run.Record
 	Entries []engine.Entry // numbered
 	Inbox   []engine.InboxItem
-	Wakes   string // run that the write made due, empty for none
+	Wakes   []string // runs that the write made due
 }
 
 // Store is the journal in a database. It is safe for concurrent use.

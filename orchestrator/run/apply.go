@@ -53,6 +53,8 @@ func (s *State) fold(event Event) error {
 		return s.foldSteer(event)
 	case ChildStarted, ChildStopped, ChildEnded:
 		return s.foldChild(event)
+	case ReviewDeclined, SidecarStarted:
+		return s.foldBeside(event)
 	case CancelAccepted:
 		s.Cancel, s.Parked, s.Reached = &e, nil, nil
 	case LimitReached:

@@ -101,8 +101,9 @@ type ChildEnded struct {
 	Code    string    `json:"code,omitempty"`
 	Result  *Text     `json:"result,omitempty"`
 	Settled Amount    `json:"settled"`
-	Unknown Amount    `json:"unknown"` // may have been spent; stays held
-	Head    string    `json:"head"`    // digest of the child's record of its end
+	Unknown Amount    `json:"unknown"`          // may have been spent; stays held
+	Head    string    `json:"head"`             // digest of the child's record of its end
+	Passed  bool      `json:"passed,omitempty"` // of a review: nothing speaks against what was reviewed
 }
 
 // Kind returns KindChildStarted.

@@ -50,9 +50,10 @@ var forms = map[EventKind]form{
 	KindQuestionAnswered: formOf[QuestionAnswered](), KindQuestionVoided: formOf[QuestionVoided](),
 	KindCallIntended: formOf[CallIntended](), KindCallEnded: formOf[CallEnded](), KindCallUncertain: formOf[CallUncertain](),
 	KindUncertainResolved: formOf[UncertainResolved](), KindLateOutcome: formOf[LateOutcome](),
-	KindSteerAccepted: formOf[SteerAccepted](), KindSteerSettled: formOf[SteerSettled](), KindCancelAccepted: formOf[CancelAccepted](),
-	KindLimitReached: formOf[LimitReached](), KindLimitRaised: formOf[LimitRaised](), KindVerified: formOf[Verified](),
+	KindSteerAccepted: widened[SteerAccepted](2), KindSteerSettled: formOf[SteerSettled](), KindCancelAccepted: formOf[CancelAccepted](),
+	KindLimitReached: formOf[LimitReached](), KindLimitRaised: formOf[LimitRaised](), KindVerified: widened[Verified](2),
 	KindChildStarted: formOf[ChildStarted](), KindChildStopped: formOf[ChildStopped](), KindChildEnded: formOf[ChildEnded](),
+	KindReviewDeclined: formOf[ReviewDeclined](), KindSidecarStarted: formOf[SidecarStarted](),
 	KindEnded: formOf[Ended](), KindParked: formOf[Parked](), KindResumed: formOf[Resumed](),
 }
 

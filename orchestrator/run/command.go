@@ -172,6 +172,8 @@ type Steer struct {
 	Text      Text
 	Interrupt bool
 	Void      bool
+	From      string // run id of the sidecar whose result it is
+	Evidence  bool
 }
 
 // Cancel asks to stop the run.

@@ -102,6 +102,8 @@ func (d *decider) decide(command Command) *Refusal {
 		return d.decideCall(command)
 	case DeclineCall, ReportChildren, ReportStopped:
 		return d.decideChild(command)
+	case BeginReview, DeclineReview, ReportSidecar:
+		return d.decideBeside(command)
 	case DecideApproval:
 		return d.decideApproval(c)
 	case AnswerQuestion:

@@ -71,6 +71,9 @@ func (d *decider) beginCall(c BeginCall) *Refusal {
 
 // full reports whether there is no room for another attempt now.
 func (d *decider) full(call *Call, child *Spawn) bool {
+	if review, _ := d.s.ReviewOfTool(call); review == ReviewDue || review == ReviewLive {
+		return true
+	}
 	if (child != nil) != (call.Delegate != "") {
 		return true // only what was proposed as delegated is
 	}

@@ -31,23 +31,7 @@ func (d *decider) decideChild(command Command) *Refusal {
 // child's run are one write. Everything that bounds the child is looked at here.
 func (d *decider) delegate(c BeginCall, call *Call, approval *Approval) {
 	child := *c.Child
-	authority := d.authority()
-	var code string
-	switch carve := child.Carve; {
-	case authority.Depth < 1:
-		code = RefusedDepth
-	case len(d.s.Children) >= authority.FanOut:
-		code = RefusedFanOut
-	case authority.RunsAtOnce <= d.s.LiveRuns():
-		code = RefusedRuns
-	case !child.Authority.Below(d.bound(child, authority)):
-		code = RefusedWider
-	case carve.invalid() || carve != amountOf(child.Authority) || carve.Tokens < 1 || !d.s.Budget.Covers(carve):
-		code = RefusedBudget
-	case child.Authority.DeadlineMs <= d.env.NowMs:
-		code = RefusedDeadline
-	}
-	if code != "" {
+	if code := d.outOfBounds(child); code != "" {
 		d.turnDown(call, code, nil)
 		return
 	}
@@ -56,6 +40,26 @@ func (d *decider) delegate(c BeginCall, call *Call, approval *Approval) {
 		e.Approval = approval.Approval
 	}
 	d.emit(e, child.started(c.Call, ""))
+}
+
+// outOfBounds is why a child may not begin, or empty.
+func (d *decider) outOfBounds(child Spawn) string {
+	authority, carve := d.authority(), child.Carve
+	switch {
+	case authority.Depth < 1:
+		return RefusedDepth
+	case len(d.s.Children) >= authority.FanOut:
+		return RefusedFanOut
+	case authority.RunsAtOnce <= d.s.LiveRuns():
+		return RefusedRuns
+	case !child.Authority.Below(d.bound(child, authority)):
+		return RefusedWider
+	case carve.invalid() || carve != amountOf(child.Authority) || carve.Tokens < 1 || !d.s.Budget.Covers(carve):
+		return RefusedBudget
+	case child.Authority.DeadlineMs <= d.env.NowMs:
+		return RefusedDeadline
+	}
+	return ""
 }
 
 // bound is the most that a child may have: what its parent has now, with what a
@@ -115,6 +119,9 @@ func (d *decider) reportChildren(c ReportChildren) *Refusal {
 		d.emit(end.ChildEnded)
 		if child.Call > 0 {
 			d.endDelegated(child.Call, end)
+		}
+		if call := d.s.reviewed(child); call != nil && !end.passes() {
+			d.emit(CallJudged{Call: call.CallProposed.Call, Verdict: d.heldByReview(call)})
 		}
 	}
 	if len(folded) == 0 {

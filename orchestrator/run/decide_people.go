@@ -226,12 +226,21 @@ func (d *decider) mayAnswer(question *Question, c AnswerQuestion) bool {
 	return false
 }
 
+// knowsSteer reports whether a steer came before.
+func (s *State) knowsSteer(id string) bool {
+	return slices.ContainsFunc(s.Steers, func(steer SteerState) bool { return steer.Steer == id })
+}
+
 func (d *decider) steer(c Steer) *Refusal {
 	switch {
 	case d.s.Cancel != nil:
 		return refuse("RUN_CANCELLED", "The run is being cancelled and takes no guidance.")
 	case d.s.Closing():
 		return refuse("LIMIT_FINAL", "A limit ends this run and it takes no guidance; start a new one.")
+	case c.From != "" && d.s.knowsSteer(c.Steer):
+		return refuse("STEER_KNOWN", "The finding is known.")
+	case c.From != "" && !c.Text.Marking.Labels.Within(d.authority().Labels):
+		return refuse("LABELS", "The finding is above what the run may read.")
 	case d.s.openSteers >= d.s.Limits.Steers:
 		return refuse("TOO_MANY_STEERS", "As many steers as allowed ("+strconv.Itoa(d.s.Limits.Steers)+") wait already; let the run absorb them.")
 	}

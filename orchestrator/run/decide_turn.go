@@ -236,7 +236,7 @@ func (d *decider) reportChecks(c ReportChecks) *Refusal {
 	switch {
 	case failed(&e):
 		d.emit(e)
-		if d.s.Repairs >= d.s.Limits.RepairTurns {
+		if d.s.Repairs >= d.s.Limits.RepairTurns || e.final() {
 			d.end(StatusFailed, EndVerificationFailed, "VERIFICATION_FAILED", turn.Answer.Text, nil)
 		}
 	case unchecked(&e):
@@ -281,7 +281,34 @@ func (d *decider) findings(reported []CheckResult) []CheckResult {
 			checks = append(checks, CheckResult{Name: name, Verdict: CheckUnchecked, Code: "NOT_REPORTED"})
 		}
 	}
-	return checks
+	return d.reviewedAnswer(checks)
+}
+
+// ReviewCheck is the name of the check that a checking sidecar makes.
+const ReviewCheck = "review"
+
+// reviewedAnswer adds what the reviewer of the answer found.
+func (d *decider) reviewedAnswer(checks []CheckResult) []CheckResult {
+	review, child := d.s.ReviewOf(ReviewOfAnswer(d.s.LastTurn().Number), d.s.reviewer(ReviewsAnswer))
+	switch review {
+	case ReviewNone:
+		return checks
+	case ReviewPassed:
+		return append(checks, CheckResult{Name: ReviewCheck, Verdict: CheckPassed})
+	case ReviewHolds:
+		return append(checks, CheckResult{Name: ReviewCheck, Verdict: CheckFailed, Code: "HELD", Detail: child.Ended.Result})
+	}
+	return append(checks, CheckResult{Name: ReviewCheck, Verdict: CheckUnchecked, Code: string(review)})
+}
+
+// final reports whether a check failed that no other answer would meet.
+func (v *Verified) final() bool {
+	for _, check := range v.Checks {
+		if check.Verdict == CheckFailed && check.Final {
+			return true
+		}
+	}
+	return false
 }
 
 // judged is one call on its way to a verdict.
@@ -343,12 +370,16 @@ func (d *decider) verdict(j judged) policy.Verdict {
 	if code := d.outside(authority, tool, j); code != "" {
 		return d.forbid("gantry:authority", code)
 	}
-	return d.env.Rules.Judge(policy.Request{
+	verdict := d.env.Rules.Judge(policy.Request{
 		Subject: d.s.Started.Subject, Agent: d.s.Started.Agent, Chain: d.s.Started.principals(), Tool: tool,
 		Facts: j.inputs.Facts, Resource: j.inputs.Resource, Marking: d.s.Marking, CostBound: j.costBound,
 		Stage: authority.Stage, AtMs: d.env.NowMs,
 		Untrusted: j.control && d.s.Marking.Integrity == policy.Untrusted,
 	})
+	if verdict.Answer == policy.Permit && d.s.held(d.s.Call(j.call)) {
+		return d.askOwner(verdict, tool)
+	}
+	return verdict
 }
 
 // outside returns why a call lies outside an authority, or "".

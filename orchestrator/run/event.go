@@ -81,6 +81,10 @@ type Started struct {
 	// Branches says that the calls which the run delegates are branches of one
 	// piece of work: it is only PARTIAL unless all of them succeed.
 	Branches bool `json:"branches,omitempty"`
+	// Reviewers review calls, or the answer, before they count; Sidecars begin
+	// with the run.
+	Reviewers []Reviewer `json:"reviewers,omitempty"`
+	Sidecars  []Beside   `json:"sidecars,omitempty"`
 }
 
 // Payer is the department that the run is billed to.
@@ -335,6 +339,8 @@ type SteerAccepted struct {
 	Text      Text     `json:"text"`
 	Interrupt bool     `json:"interrupt,omitempty"` // stop the turn in flight
 	Void      bool     `json:"void,omitempty"`      // void open approvals
+	From      string   `json:"from,omitempty"`      // run id of the sidecar whose result it is; empty for a person's
+	Evidence  bool     `json:"evidence,omitempty"`  // a sidecar's finding, no guidance
 }
 
 // Disposition is what became of a steer.
@@ -392,6 +398,7 @@ type CheckResult struct {
 	Verdict CheckVerdict `json:"verdict"`
 	Code    string       `json:"code,omitempty"`
 	Detail  *Text        `json:"detail,omitempty"`
+	Final   bool         `json:"final,omitempty"` // it failed, and no other answer would help
 }
 
 // Verified holds what the completion checks found about an answer.

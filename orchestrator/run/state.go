@@ -23,6 +23,8 @@ type State struct {
 	Questions []Question
 	Steers    []SteerState
 	Children  []Child
+	Declined  []ReviewDeclined
+	Sidecars  []SidecarStarted
 
 	Budget    Budget
 	Authority policy.Authority // as admitted, with amendments
@@ -52,6 +54,7 @@ func (s *State) Clone() *State {
 	clone.Turns, clone.Calls = slices.Clone(s.Turns), slices.Clone(s.Calls)
 	clone.Approvals, clone.Questions, clone.Steers = slices.Clone(s.Approvals), slices.Clone(s.Questions), slices.Clone(s.Steers)
 	clone.Children = slices.Clone(s.Children)
+	clone.Declined, clone.Sidecars = slices.Clip(s.Declined), slices.Clip(s.Sidecars)
 	clone.Begun, clone.repeats = maps.Clone(s.Begun), maps.Clone(s.repeats)
 	clone.texts = slices.Clip(s.texts)
 	// What grows in them must not grow into what the other has there.

@@ -30,7 +30,8 @@ func (s *State) workable() bool {
 		case CallProposedPhase, CallInFlight:
 			busy = true
 		case CallReady:
-			busy = busy || s.Reached == nil && (c.Delegate == "" || s.runsFree() > 0 || s.Authority.RunsAtOnce < 1)
+			review, _ := s.ReviewOfTool(c)
+			busy = busy || s.Reached == nil && review != ReviewLive && (c.Delegate == "" || s.runsFree() > 0 || s.Authority.RunsAtOnce < 1)
 		case CallUncertainOpen:
 			busy = busy || !c.AskPerson
 		}
@@ -38,7 +39,7 @@ func (s *State) workable() bool {
 	if busy {
 		return true
 	}
-	if s.Reached != nil || s.hasOpenCalls() {
+	if s.Reached != nil || s.hasOpenCalls() || s.hasLiveChildren() {
 		return false
 	}
 	turn := s.LastTurn()
@@ -86,6 +87,9 @@ func Pending(s *State, nowMs int64) []Effect {
 	if s.hasLiveChildren() {
 		effects = append([]Effect{CollectChildren{}}, effects...)
 	}
+	if s.Started.RunKind == Sidecar && !s.Started.Task.Awaited() && !s.Started.Task.Outlives && !s.Closing() {
+		effects = append([]Effect{WatchMain{}}, effects...)
+	}
 	return effects
 }
 
@@ -95,8 +99,8 @@ func (s *State) pendingWork(nowMs int64) []Effect {
 	if s.Closing() {
 		return s.pendingStops(s.pendingProbes(nil))
 	}
-	effects := s.pendingProbes(s.pendingCalls())
-	if s.Reached != nil || s.hasOpenCalls() {
+	effects := s.pendingProbes(s.pendingBeside(s.pendingCalls()))
+	if s.Reached != nil || s.hasOpenCalls() || s.hasLiveChildren() {
 		return effects
 	}
 	return append(effects, s.pendingTurn(nowMs)...)
@@ -106,9 +110,15 @@ func (s *State) pendingCalls() []Effect {
 	var effects []Effect
 	free, runs := s.Limits.CallsAtOnce-s.InFlight, s.runsFree()
 	s.openCalls(func(c *Call) {
+		review, _ := s.ReviewOfTool(c)
 		switch {
 		case c.Phase == CallProposedPhase:
 			effects = append(effects, RejudgeCall{Call: c.CallProposed.Call})
+		case c.Phase == CallReady && review == ReviewLive:
+		case c.Phase == CallReady && review == ReviewDue:
+			if s.Reached == nil {
+				effects = append(effects, StartReview{Of: ReviewOfCall(c.CallProposed.Call)})
+			}
 		case c.Phase == CallReady && c.Delegate != "":
 			// Where none may ever be live, the attempt finds that out.
 			if s.Reached == nil && (runs > 0 || s.Authority.RunsAtOnce < 1) {
@@ -147,6 +157,9 @@ func (s *State) pendingTurn(nowMs int64) []Effect {
 	case s.verifyDue():
 		if s.LastChecks != nil && s.LastChecks.RetryAtMs > nowMs {
 			return nil
+		}
+		if s.reviewOfLast() == ReviewDue {
+			return []Effect{StartReview{Of: ReviewOfAnswer(turn.Number)}}
 		}
 		return []Effect{Verify{Turn: turn.Number, Attempt: s.Checked + 1}}
 	}

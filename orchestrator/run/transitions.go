@@ -16,7 +16,7 @@ var transitions = []struct {
 }{
 	{[]Status{""}, []EventKind{KindStarted}, []Status{StatusQueued}},
 
-	{[]Status{StatusQueued}, []EventKind{KindSteerAccepted}, []Status{StatusQueued}},
+	{[]Status{StatusQueued}, []EventKind{KindSteerAccepted, KindSidecarStarted}, []Status{StatusQueued}},
 	{[]Status{StatusQueued}, []EventKind{KindTurnStarted}, []Status{StatusRunning}},
 	{[]Status{StatusQueued}, []EventKind{KindLimitReached}, []Status{StatusWaiting}},
 	{[]Status{StatusWaiting}, []EventKind{KindLimitRaised}, []Status{StatusQueued}},
@@ -29,7 +29,7 @@ var transitions = []struct {
 	{[]Status{StatusRunning}, []EventKind{KindCallIntended, KindChildEnded}, []Status{StatusRunning}},
 	{[]Status{StatusRunning, StatusWaiting}, []EventKind{KindTurnStarted, KindCallProposed, KindApprovalVoided}, []Status{StatusRunning}},
 	{[]Status{StatusRunning}, []EventKind{
-		KindTurnAnswered, KindTurnFailed, KindCallJudged, KindCallUncertain, KindApprovalRequested, KindQuestionAsked, KindLimitReached, KindChildStarted,
+		KindTurnAnswered, KindTurnFailed, KindCallJudged, KindCallUncertain, KindApprovalRequested, KindQuestionAsked, KindLimitReached, KindChildStarted, KindReviewDeclined,
 	}, []Status{StatusRunning, StatusWaiting}},
 	{[]Status{StatusWaiting}, []EventKind{KindLimitReached}, []Status{StatusWaiting}},
 	{[]Status{StatusRunning}, []EventKind{KindApprovalDecided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning}},
@@ -42,7 +42,7 @@ var transitions = []struct {
 	{[]Status{StatusQueued, StatusRunning, StatusWaiting, StatusParked}, []EventKind{KindCancelAccepted}, []Status{StatusCancelling}},
 	{[]Status{StatusCancelling}, []EventKind{
 		KindTurnAnswered, KindTurnFailed, KindCallEnded, KindCallUncertain, KindUncertainResolved, KindLateOutcome,
-		KindApprovalVoided, KindQuestionVoided, KindSteerSettled, KindChildStopped, KindChildEnded,
+		KindApprovalVoided, KindQuestionVoided, KindSteerSettled, KindChildStopped, KindChildEnded, KindSidecarStarted,
 	}, []Status{StatusCancelling}},
 	{[]Status{StatusCancelling}, []EventKind{KindEnded}, []Status{StatusCancelled}},
 
@@ -50,7 +50,7 @@ var transitions = []struct {
 	{[]Status{StatusParked}, []EventKind{
 		KindTurnAnswered, KindTurnFailed, KindCallProposed, KindCallJudged, KindCallEnded, KindCallUncertain, KindUncertainResolved,
 		KindLateOutcome, KindApprovalRequested, KindApprovalDecided, KindApprovalVoided, KindQuestionAsked, KindQuestionAnswered,
-		KindQuestionVoided, KindSteerAccepted, KindSteerSettled, KindChildStopped, KindChildEnded,
+		KindQuestionVoided, KindSteerAccepted, KindSteerSettled, KindChildStopped, KindChildEnded, KindSidecarStarted,
 	}, []Status{StatusParked}},
 	{[]Status{StatusParked}, []EventKind{KindResumed}, []Status{StatusQueued, StatusRunning, StatusWaiting, StatusCancelling}},
 
@@ -61,7 +61,7 @@ var transitions = []struct {
 }
 
 // unmoved are the kinds that only say something: what is open stays open.
-var unmoved = []EventKind{KindQuestionAnswered, KindQuestionVoided, KindLateOutcome, KindSteerSettled, KindChildStopped}
+var unmoved = []EventKind{KindQuestionAnswered, KindQuestionVoided, KindLateOutcome, KindSteerSettled, KindChildStopped, KindSidecarStarted}
 
 // late is all that may follow the end.
 var late = []EventKind{KindLateOutcome, KindUncertainResolved}

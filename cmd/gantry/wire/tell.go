@@ -31,15 +31,17 @@ func (p *Platform) committed(written []journal.Committed) {
 		if c.Outside && len(c.Records) > 0 && p.worker != nil {
 			p.worker.Ring(c.Head.Run)
 		}
-		if c.Wakes != "" && p.worker != nil {
-			p.worker.Ring(c.Wakes)
+		for _, woken := range c.Wakes {
+			if p.worker != nil {
+				p.worker.Ring(woken)
+			}
 		}
 	}
 }
 
 // batchOf numbers the records of one write.
 func batchOf(c journal.Committed) bus.Batch {
-	batch := bus.Batch{Writer: c.Writer, Entries: c.Entries, Due: c.Outside && c.Head.DueMs > 0 || c.Wakes != ""}
+	batch := bus.Batch{Writer: c.Writer, Entries: c.Entries, Due: c.Outside && c.Head.DueMs > 0 || len(c.Wakes) > 0}
 	first := c.N + 1 - uint64(len(c.Records))
 	for i, record := range c.Records {
 		batch.Rows = append(batch.Rows, bus.Committed{N: first + uint64(i), Organisation: c.Head.Organisation, Record: record})

@@ -206,7 +206,9 @@ func (m *Memory) store(write engine.Write, nowMs int64) {
 		head.EndedMs = nowMs
 	}
 	m.heads[id] = head
-	m.wake(write.Wakes, nowMs)
+	for _, woken := range write.Wakes {
+		m.wake(woken, nowMs)
+	}
 	m.records[id] = append(m.records[id], write.Records...)
 	m.written += uint64(len(write.Records))
 	for _, change := range write.Gates {
