@@ -41,6 +41,7 @@ type Revision struct {
 	Limits       Limits        `json:"limits"`
 	Completion   Completion    `json:"completion"`
 	Delegates    []Delegate    `json:"delegates,omitempty"` // whom its runs may hand work to; nobody by default
+	Sidecars     []Sidecar     `json:"sidecars,omitempty"`  // what goes on beside its runs; nothing by default
 	Branches     bool          `json:"branches,omitempty"`  // what it hands on are branches of one work: a run is only PARTIAL unless all succeed
 }
 
@@ -136,6 +137,75 @@ type Delegate struct {
 	Turns       int           `json:"turns,omitempty"`       // of one child; 0: as its revision says
 	Duration    tool.Duration `json:"duration,omitempty"`    // of one child; 0: as its revision says
 	ResultBytes int           `json:"resultBytes,omitempty"` // bytes of a result at most; 0: DefaultResultBytes
+}
+
+// Sidecar is a session that goes on beside every run of an agent, with an
+// authority that only reads.
+type Sidecar struct {
+	Agent    string      `json:"agent"` // name
+	Purpose  run.Purpose `json:"purpose"`
+	Brief    string      `json:"brief"`              // what it is to do
+	Reviews  []string    `json:"reviews,omitempty"`  // of a CHECK: names of tools whose calls wait for its word, or "answer"
+	Lands    run.Landing `json:"lands,omitempty"`    // of any other: STEER, EVIDENCE or MESSAGE; empty: EVIDENCE
+	Outlives bool        `json:"outlives,omitempty"` // goes on when the run has ended; what it finds then goes nowhere but into its own record
+
+	MicroUSD    int64         `json:"microUsd,omitempty"`    // micro-dollars of one session; 0: as its revision says
+	Tokens      int64         `json:"tokens,omitempty"`      // of one session; 0: as its revision says
+	Turns       int           `json:"turns,omitempty"`       // of one session; 0: as its revision says
+	Duration    tool.Duration `json:"duration,omitempty"`    // of one session; 0: as its revision says
+	ResultBytes int           `json:"resultBytes,omitempty"` // bytes of a result at most; 0: DefaultResultBytes
+}
+
+// Terms are the bounds of the session.
+func (s Sidecar) Terms() Delegate {
+	return Delegate{Agent: s.Agent, As: []run.Kind{run.Sidecar}, MicroUSD: s.MicroUSD, Tokens: s.Tokens, Turns: s.Turns, Duration: s.Duration, ResultBytes: s.ResultBytes}
+}
+
+// Reviewer returns the sidecar that reviews calls of a tool, or the answer.
+func (r Revision) Reviewer(of string) (Sidecar, bool) {
+	return find(r.Sidecars, func(s Sidecar) bool { return s.Purpose == run.ForCheck && slices.Contains(s.Reviews, of) })
+}
+
+// Reviewers lists who reviews what of a run.
+func (r Revision) Reviewers() (reviewers []run.Reviewer) {
+	for _, s := range r.Sidecars {
+		for _, of := range s.Reviews {
+			if s.Purpose == run.ForCheck {
+				reviewers = append(reviewers, run.Reviewer{Of: of, Agent: s.Agent})
+			}
+		}
+	}
+	return reviewers
+}
+
+// Beside returns the nth sidecar, from 1, that begins with a run.
+func (r Revision) Beside(n int) (Sidecar, bool) {
+	for _, s := range r.Sidecars {
+		if s.Purpose != run.ForCheck {
+			if n--; n == 0 {
+				return s, true
+			}
+		}
+	}
+	return Sidecar{}, false
+}
+
+// BesideAll lists the sidecars that begin with a run.
+func (r Revision) BesideAll() (list []run.Beside) {
+	for _, s := range r.Sidecars {
+		if s.Purpose != run.ForCheck {
+			list = append(list, run.Beside{Agent: s.Agent, Purpose: s.Purpose, Lands: s.Landing()})
+		}
+	}
+	return list
+}
+
+// Landing is where the session's result goes.
+func (s Sidecar) Landing() run.Landing {
+	if s.Lands == "" {
+		return run.LandsAsEvidence
+	}
+	return s.Lands
 }
 
 // DefaultResultBytes bounds the result of a child.

@@ -43,6 +43,7 @@ func (v *validation) agent(r Revision) {
 	}
 	v.completion(object, r)
 	v.delegates(object, r)
+	v.sidecars(object, r)
 	v.automate(object, r)
 	if _, err := r.Digest(); err != nil {
 		v.add(object, "", "%v", err)
@@ -203,4 +204,33 @@ func (v *validation) delegates(object string, r Revision) {
 	v.require(r.Limits.Depth > 0, object, "limits.depth", "must be above 0 for an agent that hands work on")
 	v.require(r.Limits.FanOut > 0, object, "limits.fanOut", "must be above 0 for an agent that hands work on")
 	v.require(r.Limits.RunsAtOnce > 0, object, "limits.runsAtOnce", "must be above 0 for an agent that hands work on")
+}
+
+// sidecars finds what does not fit in what goes on beside an agent's runs.
+func (v *validation) sidecars(object string, r Revision) {
+	reviewed := map[string]bool{}
+	for i, s := range r.Sidecars {
+		at := fmt.Sprintf("sidecars[%d].", i)
+		_, known := v.o.Agent(s.Agent)
+		v.require(known && s.Agent != r.Name, object, at+"agent", "must be another agent of the organisation")
+		v.require(slices.Contains([]run.Purpose{run.ForResearch, run.ForMonitor, run.ForCheck, run.ForMemory}, s.Purpose), object, at+"purpose",
+			"must be %s, %s, %s or %s", run.ForResearch, run.ForMonitor, run.ForCheck, run.ForMemory)
+		v.require(strings.TrimSpace(s.Brief) != "", object, at+"brief", "say what it is to do")
+		v.require(s.MicroUSD >= 0 && s.Tokens >= 0 && s.Turns >= 0 && s.Duration >= 0, object, at+"microUsd", "no bound may be negative")
+		v.require(s.ResultBytes >= 0 && s.ResultBytes <= mostResultBytes, object, at+"resultBytes", "must be 0 to %d", mostResultBytes)
+		checks := s.Purpose == run.ForCheck
+		v.require(checks == (len(s.Reviews) > 0), object, at+"reviews", "a %s reviews something, and nothing else does", run.ForCheck)
+		v.require(!checks || s.Lands == "" && !s.Outlives, object, at+"lands", "a review ends with its verdict")
+		v.require(slices.Contains([]run.Landing{"", run.LandsAsSteer, run.LandsAsEvidence, run.LandsAsMessage}, s.Lands), object, at+"lands",
+			"must be %s, %s or %s", run.LandsAsSteer, run.LandsAsEvidence, run.LandsAsMessage)
+		for n, of := range s.Reviews {
+			v.require(!reviewed[of] && (of == run.ReviewsAnswer || uses(r, of)), object, fmt.Sprintf("%sreviews[%d]", at, n),
+				"must be %q or a tool of the agent, once", run.ReviewsAnswer)
+			reviewed[of] = true
+		}
+	}
+	if len(reviewed) > 0 {
+		v.require(r.Limits.Depth > 0 && r.Limits.FanOut > 0 && r.Limits.RunsAtOnce > 0, object, "limits.depth",
+			"depth, fanOut and runsAtOnce must be above 0 for an agent whose work is reviewed")
+	}
 }

@@ -210,6 +210,7 @@ func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, now
 		Snapshot: snapshot, SnapshotDigest: snapshot.Digest(), Authority: authority, Limits: revision.Limits.Run(),
 		Checks: append([]string{outputCheck}, revision.Completion.Names()...), By: order.By,
 		Accounts: o.Accounts(payer, order.Conversation, nowMs), Grant: share.ID, Borrower: borrower, Branches: revision.Branches,
+		Reviewers: revision.Reviewers(), Sidecars: revision.BesideAll(),
 	}
 	if order.Said != nil {
 		started.Said = &order.Said.Said

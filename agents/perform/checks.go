@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"gantry.dev/agents"
@@ -35,7 +36,10 @@ func (j *job) verify(ctx context.Context, effect run.Verify) (engine.Prepared, e
 	}
 	answer := j.state.LastTurn().Answer.Text
 	if answer != nil {
-		v.answer = texts[answer.ID].Bytes
+		v.answer, v.answerText = texts[answer.ID].Bytes, answer
+	}
+	if task := j.state.Started.Task; task != nil && !task.Awaited() {
+		v.landing = &landing{tree: j.tree, task: *task, sidecar: j.state.ID, started: j.state.Started}
 	}
 	return engine.Prepared{Perform: func(ctx context.Context) engine.Performed {
 		checks := v.all(ctx)
@@ -81,6 +85,9 @@ type verification struct {
 	chain     []string
 	memory    view.Reader // the run, as memory knows it
 	answer    []byte
+
+	answerText *run.Text
+	landing    *landing // of a sidecar's result; nil for any other run
 }
 
 func (v *verification) all(ctx context.Context) []run.CheckResult {
@@ -90,6 +97,10 @@ func (v *verification) all(ctx context.Context) []run.CheckResult {
 	}
 	for _, check := range v.contract.Checks {
 		results = append(results, v.one(ctx, check))
+	}
+	notPassed := func(r run.CheckResult) bool { return r.Verdict != run.CheckPassed }
+	if v.landing != nil && !slices.ContainsFunc(results, notPassed) {
+		results = append(results, v.land(ctx))
 	}
 	return results
 }

@@ -77,7 +77,12 @@ func (c *collecting) end(ctx context.Context, child *run.Child, ended run.Ended)
 	if c.lent(child) {
 		quiet(&end)
 	}
-	return end, nil
+	if child.Review == "" || end.Result == nil || end.Fault != "" {
+		return end, nil
+	}
+	texts, err := c.view.Texts(ctx, end.Result.ID)
+	end.Passed = passed(texts[end.Result.ID].Bytes)
+	return end, err
 }
 
 // quiet leaves of a private side's end whether it gave a declared value, and

@@ -388,7 +388,11 @@ func (c *compiler) steers(n int) (open []string) {
 		steer := &c.in.State.Steers[i]
 		isOpen := steer.Disposition == ""
 		if n == 0 && isOpen || n > 0 && steer.Disposition == run.Absorbed && steer.Turn == n {
-			c.say(model.Message{Role: model.User, Text: c.text(&steer.Text)})
+			said := c.text(&steer.Text)
+			if steer.From != "" {
+				said = c.bySidecar(steer)
+			}
+			c.say(model.Message{Role: model.User, Text: said})
 			if isOpen {
 				open = append(open, steer.Steer)
 			}

@@ -51,6 +51,9 @@ type Tree interface {
 	Submit(ctx context.Context, in engine.Submission) (*run.State, error)
 	// State folds a run.
 	State(ctx context.Context, id string) (*run.State, error)
+	// Note adds an entry to a conversation, once for its receipt. Errors:
+	// engine.ErrReplayed.
+	Note(ctx context.Context, entry engine.Entry, receipt engine.Receipt) error
 }
 
 // Delta is a piece of an answer while the model writes it.
@@ -114,6 +117,8 @@ func (p *Performer) Prepare(ctx context.Context, view engine.View, effect run.Ef
 		return j.collect(ctx)
 	case run.StopChild:
 		return j.stop(ctx, e)
+	case run.StartReview, run.DispatchSidecar, run.WatchMain:
+		return j.besides(ctx, effect)
 	}
 	return engine.Prepared{}, fmt.Errorf("no way to perform %T", effect)
 }
@@ -122,7 +127,7 @@ func (p *Performer) Prepare(ctx context.Context, view engine.View, effect run.Ef
 // takes the one that the intent's write makes its condition; the others look.
 func (p *Performer) current(ctx context.Context, view engine.View, effect run.Effect) (*Kit, error) {
 	switch effect.(type) {
-	case run.TakeTurn, run.DispatchCall, run.RejudgeCall:
+	case run.TakeTurn, run.DispatchCall, run.RejudgeCall, run.StartReview, run.DispatchSidecar:
 		return p.kits.At(ctx, view.State.Started.Organisation, view.Rules.Revision())
 	}
 	return p.kits.Current(ctx, view.State.Started.Organisation)

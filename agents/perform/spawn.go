@@ -30,11 +30,15 @@ type declined struct{ code, detail string }
 // spawning is a child being made ready.
 type spawning struct {
 	*job
-	call     *run.Call
 	order    tool.Delegation
 	kind     run.Kind
 	id       string
 	terms    agents.Delegate
+	marking  policy.Marking // of what its brief was made from
+	shown    []run.Message  // goes along besides what the order names
+	task     run.Task
+	person   *policy.Principal // who asks; nil: the person for whom the parent acts
+	by       run.Identity      // of the person
 	grant    agents.Grant
 	revision agents.Revision
 	birth    engine.Birth
@@ -43,8 +47,9 @@ type spawning struct {
 // spawn readies a call that another agent does: its run begins in the write of
 // the call's intent.
 func (j *job) spawn(ctx context.Context, effect run.DispatchCall, call *run.Call, checked tool.Checked) (engine.Prepared, error) {
-	s := &spawning{job: j, call: call, kind: run.SubAgent, id: run.ChildOfCall(j.state.ID, effect.Call)}
-	no, err := s.ready(ctx, checked)
+	s := &spawning{job: j, kind: run.SubAgent, id: run.ChildOfCall(j.state.ID, effect.Call), marking: call.Arguments.Marking,
+		task: run.Task{Call: effect.Call, Lands: run.LandsAsResult}}
+	no, err := s.ordered(ctx, checked)
 	if err != nil {
 		return engine.Prepared{}, err
 	}
@@ -57,23 +62,45 @@ func (j *job) spawn(ctx context.Context, effect run.DispatchCall, call *run.Call
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	started := s.birth.Started
-	begin := run.BeginCall{Epoch: j.view.Epoch, Call: effect.Call, Inputs: inputsOf(checked), Key: key, NotAfterMs: started.Authority.DeadlineMs,
-		Child: &run.Spawn{Child: s.id, RunKind: started.RunKind, Purpose: started.Task.Purpose, Agent: started.Agent.Name,
-			Revision: started.Agent.Revision, Grant: started.Grant, Snapshot: started.SnapshotDigest, Authority: started.Authority,
-			Carve: run.Amount{MicroUSD: started.Authority.MicroUSD, Tokens: started.Authority.Tokens}}}
+	begin := run.BeginCall{Epoch: j.view.Epoch, Call: effect.Call, Inputs: inputsOf(checked), Key: key,
+		NotAfterMs: s.birth.Started.Authority.DeadlineMs, Child: s.child()}
 	return engine.Prepared{Command: begin, Birth: &s.birth}, nil
 }
 
-func (s *spawning) ready(ctx context.Context, checked tool.Checked) (*declined, error) {
+// child is what the parent's own rules are told of the child.
+func (s *spawning) child() *run.Spawn {
+	started := s.birth.Started
+	return &run.Spawn{Child: s.id, RunKind: started.RunKind, Purpose: started.Task.Purpose, Agent: started.Agent.Name,
+		Revision: started.Agent.Revision, Grant: started.Grant, Snapshot: started.SnapshotDigest, Authority: started.Authority,
+		Carve: run.Amount{MicroUSD: started.Authority.MicroUSD, Tokens: started.Authority.Tokens}}
+}
+
+// ordered readies what a call of agents.delegate asks for.
+func (s *spawning) ordered(ctx context.Context, checked tool.Checked) (*declined, error) {
 	if json.Unmarshal(checked.Arguments, &s.order) != nil {
 		return &declined{tool.RefusedInvalid, "The call's arguments cannot be read any more."}, nil
 	}
 	if s.order.As == string(run.Sidecar) {
-		s.kind = run.Sidecar
+		s.kind, s.task.Purpose = run.Sidecar, run.Purpose(s.order.Purpose)
 	}
-	if no, err := s.agent(); no != nil || err != nil {
-		return no, err
+	own, err := s.job.revision()
+	if err != nil {
+		return nil, err
+	}
+	var allowed bool
+	if s.terms, allowed = own.Delegate(s.order.Agent, s.kind); !allowed {
+		return noAgent, nil
+	}
+	return s.ready(ctx)
+}
+
+// noAgent is one answer for an agent that there is not and one that is not to
+// be had.
+var noAgent = &declined{declinedAgent, "There is no agent of this name that you may hand work to."}
+
+func (s *spawning) ready(ctx context.Context) (*declined, error) {
+	if no := s.agent(); no != nil {
+		return no, nil
 	}
 	authority, no := s.authority()
 	if no != nil {
@@ -90,33 +117,27 @@ func (s *spawning) ready(ctx context.Context, checked tool.Checked) (*declined, 
 }
 
 // agent finds who is to do it, and under which grant.
-func (s *spawning) agent() (*declined, error) {
-	own, err := s.job.revision()
-	if err != nil {
-		return nil, err
-	}
-	o, subject := s.current.Organisation, s.subjectNow()
-	unknown := &declined{declinedAgent, "There is no agent of this name that you may hand work to."}
-	var allowed bool
-	if s.terms, allowed = own.Delegate(s.order.Agent, s.kind); !allowed {
-		return unknown, nil
-	}
-	if grant, granted := o.Granting(own.Name, s.order.Agent, subject, s.view.NowMs); granted {
+func (s *spawning) agent() *declined {
+	o, subject, allowed := s.current.Organisation, s.subjectNow(), false
+	if grant, granted := o.Granting(s.state.Started.Agent.Name, s.order.Agent, subject, s.view.NowMs); granted {
 		s.grant = grant
 		s.revision, allowed = o.Pinned(grant)
 	} else {
 		s.revision, _, allowed = o.Serves(s.order.Agent, subject, s.view.NowMs)
 	}
 	if !allowed {
-		return unknown, nil
+		return noAgent
 	}
-	return nil, nil
+	return nil
 }
 
-// subjectNow is the person for whom the run acts as the directory knows them.
-func (j *job) subjectNow() policy.Principal {
-	started := j.state.Started
-	if subject, known := j.current.Organisation.Principal(started.Subject.ID); known {
+// subject is the person for whom the child acts, as the directory knows them.
+func (s *spawning) subjectNow() policy.Principal {
+	if s.person != nil {
+		return *s.person
+	}
+	started := s.state.Started
+	if subject, known := s.current.Organisation.Principal(started.Subject.ID); known {
 		return subject
 	}
 	return policy.Principal{ID: started.Subject.ID, Organisation: started.Organisation}
@@ -128,7 +149,7 @@ func (s *spawning) authority() (policy.Authority, *declined) {
 	under := s.job.authority()
 	under.Depth--
 	under.RunsAtOnce -= s.state.LiveRuns() + 1
-	child := s.view.Rules.Ceiling(run.Acting{Subject: s.state.Started.Subject.ID, Under: &under,
+	child := s.view.Rules.Ceiling(run.Acting{Subject: s.subjectNow().ID, Under: &under,
 		Links: []run.Link{{Agent: s.revision.Name, Grant: s.grant.ID}}})
 	least := func(bounds ...int64) int64 {
 		return slices.Min(slices.DeleteFunc(bounds, func(n int64) bool { return n <= 0 }))
@@ -202,7 +223,7 @@ func (s *spawning) share(child policy.Authority) (microUSD, tokens int64) {
 
 // history are the results that go along, in the order in which they are named.
 func (s *spawning) history(ctx context.Context, authority policy.Authority) ([]run.Message, *declined, error) {
-	var history []run.Message
+	history := slices.Clone(s.shown)
 	for _, name := range s.order.Context {
 		message, found, err := s.resultOf(ctx, name)
 		if err != nil {
@@ -216,7 +237,7 @@ func (s *spawning) history(ctx context.Context, authority policy.Authority) ([]r
 		}
 		history = append(history, message)
 	}
-	if !s.call.Arguments.Marking.Labels.Within(authority.Labels) {
+	if !s.marking.Labels.Within(authority.Labels) {
 		return nil, &declined{declinedLabels, "What you have read is above what the agent may read."}, nil
 	}
 	return history, nil, nil
@@ -270,24 +291,32 @@ func (s *spawning) begin(ctx context.Context, authority policy.Authority, histor
 		return &declined{declinedAgent, "The agent's revision cannot be read."}, nil
 	}
 	parent := s.state.Started
-	sealer := &sealer{source: s.source, run: s.id, subject: parent.Subject.ID}
-	goal := sealer.seal(s.call.Arguments.Marking, []byte(s.order.Brief))
-	task := &run.Task{Call: s.call.CallProposed.Call, Lands: run.LandsAsResult, ResultBytes: s.terms.Bytes()}
-	if s.kind == run.Sidecar {
-		task.Purpose = run.Purpose(s.order.Purpose)
-	}
+	sealer := &sealer{source: s.source, run: s.id, subject: s.subjectNow().ID}
+	goal := sealer.seal(s.marking, []byte(s.order.Brief))
+	task := s.task
+	task.ResultBytes = s.terms.Bytes()
 	if len(s.order.Result) > 0 {
-		task.Result = sealer.optional(s.call.Arguments.Marking, string(s.order.Result))
+		task.Result = sealer.optional(s.marking, string(s.order.Result))
 	}
 	snapshot := snapshotOf(s.current, s.revision, facts, goal, history, authority)
 	limits := s.revision.Limits.Run()
 	limits.OnLimit = run.FailOnLimit
+	subject, by := s.subjectNow(), parent.By
+	chain := append([]string{subject.ID}, parent.Chain[1:]...)
+	checks := append([]string{outputCheck}, s.revision.Completion.Names()...)
+	if s.person != nil {
+		by = s.by
+	}
+	if !task.Awaited() {
+		checks = append(checks, landingCheck)
+	}
 	started := run.Started{
 		Organisation: parent.Organisation, RunKind: s.kind, Root: parent.Root, Parent: s.state.ID, Conversation: parent.Conversation,
-		Subject: s.subjectNow(), Chain: append(slices.Clone(parent.Chain), agents.AgentID(s.revision.Name)), Agent: facts,
+		Subject: subject, Chain: append(chain, agents.AgentID(s.revision.Name)), Agent: facts,
 		Contact: s.revision.Contact, Goal: goal, History: history, Snapshot: snapshot, SnapshotDigest: snapshot.Digest(),
-		Authority: authority, Limits: limits, Checks: append([]string{outputCheck}, s.revision.Completion.Names()...), By: parent.By,
-		AudienceSpaces: parent.AudienceSpaces, Grant: s.grant.ID, Task: task, Borrower: parent.Payer(), Branches: s.revision.Branches,
+		Authority: authority, Limits: limits, Checks: checks, By: by,
+		AudienceSpaces: parent.AudienceSpaces, Grant: s.grant.ID, Task: &task, Borrower: parent.Payer(), Branches: s.revision.Branches,
+		Reviewers: s.revision.Reviewers(), Sidecars: s.beside(),
 		Lineage: append(slices.Clone(parent.Lineage), run.Link{Run: s.state.ID, Agent: parent.Agent.Name, Grant: parent.Grant}),
 	}
 	recalls := recalling{kit: s.current, revision: s.revision, texts: s.view.Texts}
@@ -296,4 +325,12 @@ func (s *spawning) begin(ctx context.Context, authority policy.Authority, histor
 	}
 	s.birth = engine.Birth{Run: s.id, Started: started, Payloads: sealer.payloads}
 	return nil, nil
+}
+
+// beside are the sidecars of the child: a sidecar has none.
+func (s *spawning) beside() []run.Beside {
+	if s.kind == run.Sidecar {
+		return nil
+	}
+	return s.revision.BesideAll()
 }

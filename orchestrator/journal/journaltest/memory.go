@@ -375,6 +375,23 @@ func (m *Memory) Converse(_ context.Context, organisation, id string) error {
 	return nil
 }
 
+// Note adds an entry to a conversation, once for its receipt.
+func (m *Memory) Note(_ context.Context, entry engine.Entry, receipt engine.Receipt) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key, talk := receiptKey{receipt.Organisation, receipt.Caller, receipt.Command}, itemKey{entry.Organisation, entry.Conversation}
+	if _, known := m.receipts[key]; known {
+		return engine.ErrReplayed
+	}
+	if _, known := m.talks[talk]; !known {
+		return engine.ErrNotFound
+	}
+	m.receipts[key] = receipt
+	entry.Number, entry.AtMs = uint64(len(m.talks[talk]))+1, m.clock()
+	m.talks[talk] = append(m.talks[talk], entry)
+	return nil
+}
+
 // Entries lists up to limit entries of a conversation after a number.
 func (m *Memory) Entries(_ context.Context, organisation, conversation string, after uint64, limit int) ([]engine.Entry, error) {
 	m.mu.Lock()
