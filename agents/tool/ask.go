@@ -47,3 +47,61 @@ func (a ask) Definition() Definition {
 func (a ask) Invoke(context.Context, Invocation) (Result, error) {
 	return Result{}, &Failure{Code: FailedNotInvocable, Detail: "the run itself asks the person"}
 }
+
+// DelegateName is the name of the tool by which a model hands a piece of its
+// work to another agent. A run turns calls of it into children of its own;
+// nothing is invoked.
+const DelegateName = "agents.delegate"
+
+// Delegation is the arguments of agents.delegate.
+type Delegation struct {
+	Agent    string          `json:"agent"`              // name
+	Brief    string          `json:"brief"`              // what it is to do
+	Context  []string        `json:"context,omitempty"`  // calls whose results go along ("c3"), or ids of runs whose results do
+	Result   json.RawMessage `json:"result,omitempty"`   // JSON Schema of the result; empty: free text
+	As       string          `json:"as,omitempty"`       // "SUB_AGENT" or "SIDECAR"; empty: SUB_AGENT
+	Purpose  string          `json:"purpose,omitempty"`  // of a sidecar
+	Tools    []string        `json:"tools,omitempty"`    // the only tools that it gets; empty: all that it may have
+	MicroUSD int64           `json:"microUsd,omitempty"` // micro-dollars that it may spend; 0: as much as the agent's revision says
+	Tokens   int64           `json:"tokens,omitempty"`
+	Seconds  int64           `json:"seconds,omitempty"` // how long it may take
+}
+
+type delegate struct{ owner, contact string }
+
+var _ Tool = delegate{}
+
+// NewDelegate returns agents.delegate, whose arguments are a Delegation.
+func NewDelegate(owner, contact string) Tool { return delegate{owner: owner, contact: contact} }
+
+// Definition returns the contract of agents.delegate. What a child does is
+// judged where it does it, so handing work on only reads.
+func (d delegate) Definition() Definition {
+	return Definition{
+		Name: DelegateName,
+		Description: "Hands one piece of work to another agent, which works on its own with no more than you may do, and gives its result back as this call's result. " +
+			"Several calls in one answer work side by side. Say in \"brief\" everything that it needs to know: it sees nothing of this conversation " +
+			"but what \"context\" names, which are calls of yours (\"c3\") whose results go along. \"result\" is a JSON Schema that its answer must meet.",
+		Input: json.RawMessage(`{"type":"object","required":["agent","brief"],"properties":{
+			"agent":{"type":"string","minLength":1,"maxLength":100},
+			"brief":{"type":"string","minLength":1,"maxLength":32000},
+			"context":{"type":"array","maxItems":1000,"uniqueItems":true,"items":{"type":"string","minLength":1,"maxLength":64}},
+			"result":{"type":"object","additionalProperties":true},
+			"as":{"type":"string","enum":["SUB_AGENT","SIDECAR"]},
+			"purpose":{"type":"string","enum":["RESEARCH","CHECK","MEMORY"]},
+			"tools":{"type":"array","maxItems":100,"uniqueItems":true,"items":{"type":"string","minLength":1,"maxLength":128}},
+			"microUsd":{"type":"integer","minimum":0},
+			"tokens":{"type":"integer","minimum":0},
+			"seconds":{"type":"integer","minimum":0,"maximum":31536000}}}`),
+		Impact: policy.ImpactRead, Class: policy.ClassRead,
+		Resource: "agent:{/agent}", Facts: map[string]string{"agent": "/agent", "as": "/as", "purpose": "/purpose"},
+		Timeout: Duration(time.Minute), ResultBytes: 256 << 10,
+		Result: policy.Marking{Integrity: policy.FromTool},
+		Owner:  d.owner, Contact: d.contact, Kind: KindBuiltin,
+	}
+}
+
+// Invoke always fails: another run does the work.
+func (d delegate) Invoke(context.Context, Invocation) (Result, error) {
+	return Result{}, &Failure{Code: FailedNotInvocable, Detail: "another run does the work"}
+}
