@@ -26,6 +26,7 @@ type fixedRules struct {
 	policy, tool string
 	revoked      bool   // the agent may do nothing with "held" any more
 	retired      string // person who may not decide any more
+	withdrawn    bool   // an agent of the line may not act any more
 }
 
 func (r *fixedRules) Revision() string       { return "config" + r.policy + r.tool }
@@ -55,7 +56,10 @@ func (r *fixedRules) Ceiling(acting run.Acting) policy.Authority {
 	if r.revoked {
 		delete(ceiling.Tools, "held")
 	}
-	if acting.Under != nil {
+	switch {
+	case r.withdrawn:
+		return policy.Authority{}
+	case acting.Under != nil:
 		return policy.Meet(*acting.Under, ceiling)
 	}
 	return ceiling

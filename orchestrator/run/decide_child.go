@@ -54,7 +54,7 @@ func (d *decider) outOfBounds(child Spawn) string {
 		return RefusedRuns
 	case !child.Authority.Below(d.bound(child, authority)):
 		return RefusedWider
-	case carve.invalid() || carve != amountOf(child.Authority) || carve.Tokens < 1 || !d.s.Budget.Covers(carve):
+	case carve.invalid() || carve != amountOf(child.Authority) || carve.Tokens < 1 || child.Authority.Turns < 1 || !d.s.Budget.Covers(carve):
 		return RefusedBudget
 	case child.Authority.DeadlineMs <= d.env.NowMs:
 		return RefusedDeadline
