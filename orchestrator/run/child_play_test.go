@@ -48,6 +48,13 @@ func delegated(call int, carve int64) func(*world) run.Command {
 	}
 }
 
+// reviewing is a child that is ready to review something.
+func reviewing(s *run.State, of string, carve run.Amount) *run.Spawn {
+	child := spawned(s, 0, carve)
+	child.Child, child.RunKind, child.Purpose = run.ChildID(s.ID, of+"/review"), run.Sidecar, run.ForCheck
+	return child
+}
+
 // spawn draws a child, now and then one that asks for too much.
 func (p *player) spawn(call int) *run.Spawn {
 	child := spawned(p.s, call, p.amount("carve"))
@@ -72,7 +79,7 @@ func (p *player) children() {
 		child := p.s.Children[p.upTo("child", len(p.s.Children)-1)]
 		result := p.text()
 		end := run.ChildEnd{ChildEnded: run.ChildEnded{Child: child.ChildStarted.Child, Status: rapid.SampledFrom(childEnds).Draw(p.t, "child's end"),
-			Reason: run.EndVerified, Result: &result, Settled: p.part(child.Carve), Head: p.id()}}
+			Reason: run.EndVerified, Result: &result, Settled: p.part(child.Carve), Head: p.id(), Passed: p.chance("passed")}}
 		end.Unknown = p.part(child.Carve.Minus(end.Settled))
 		if p.upTo("overrun", 9) == 0 {
 			end.Settled = child.Carve.Plus(run.Amount{MicroUSD: 1})

@@ -229,7 +229,7 @@ func (s *State) allRefused(turn *Turn) bool {
 
 func (d *decider) reportChecks(c ReportChecks) *Refusal {
 	turn := d.s.LastTurn()
-	if turn == nil || turn.Number != c.Turn || !d.s.verifyDue() || d.s.Cancel != nil || d.s.Reached != nil || d.s.Parked != nil {
+	if turn == nil || turn.Number != c.Turn || !d.s.verifyDue() || d.s.hasLiveChildren() || d.s.Cancel != nil || d.s.Reached != nil || d.s.Parked != nil {
 		return refuse("STALE", "The answer is not waiting for its checks.")
 	}
 	e := Verified{Turn: c.Turn, Checks: d.findings(c.Checks)}

@@ -49,6 +49,10 @@ func (p *player) start() {
 	started := run.Started{Organisation: "o", RunKind: run.Root, Root: "r1", Subject: policy.Principal{ID: "ada", Organisation: "o"},
 		Chain: []string{"ada", "agent:a"}, Agent: policy.AgentFacts{Name: "a", Owner: "olga"}, Contact: "olga", Goal: p.text(),
 		Authority: given, Limits: limits, Checks: []string{"output"}, Accounts: []string{"acme"}, Branches: p.chance("branches")}
+	if p.upTo("reviewed", 2) == 0 {
+		started.Reviewers = []run.Reviewer{{Of: "free", Agent: "b"}, {Of: "delegate", Agent: "b"}, {Of: run.ReviewsAnswer, Agent: "b"}}
+		started.Sidecars = []run.Beside{{Agent: "b", Purpose: run.ForMonitor, Lands: run.LandsAsEvidence}}
+	}
 	if p.upTo("below another", 4) == 0 {
 		started = below(started)
 		started.Authority.DeadlineMs = p.nowMs + 1 + int64(p.upTo("deadline", 999))*4
@@ -130,6 +134,14 @@ func (p *player) serve(effect run.Effect) {
 			begin.Child = p.spawn(e.Call)
 		}
 		p.send(begin)
+	case run.StartReview:
+		if p.upTo("no review", 3) == 0 {
+			p.send(run.DeclineReview{Of: e.Of, Code: "NOT_FOUND"})
+			return
+		}
+		p.send(run.BeginReview{Of: e.Of, Child: *reviewing(p.s, e.Of, p.amount("carve"))})
+	case run.DispatchSidecar:
+		p.send(run.ReportSidecar{Number: e.Number, Sidecar: p.id(), Agent: "b", Purpose: run.ForMonitor})
 	case run.CollectChildren:
 		p.children()
 	case run.StopChild:

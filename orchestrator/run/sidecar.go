@@ -224,7 +224,7 @@ func (d *decider) reviewDue(of string) bool {
 // beginReview starts the child that reviews a call or an answer, under all that
 // bounds a child that does a call.
 func (d *decider) beginReview(c BeginReview) *Refusal {
-	if !d.reviewDue(c.Of) {
+	if !d.reviewDue(c.Of) || c.Child.Child != ChildID(d.s.ID, c.Of+"/review") || c.Child.Agent != d.reviewerOf(c.Of) {
 		return refuse("NOT_DUE", "The run does not ask for this review.")
 	}
 	if code := d.outOfBounds(c.Child); code != "" {
@@ -234,6 +234,16 @@ func (d *decider) beginReview(c BeginReview) *Refusal {
 	d.emit(c.Child.started(0, c.Of))
 	d.guardIntent()
 	return nil
+}
+
+// reviewerOf is who reviews a call or an answer.
+func (d *decider) reviewerOf(of string) string {
+	for i := range d.s.Calls {
+		if ReviewOfCall(i+1) == of {
+			return d.s.reviewer(d.s.Calls[i].Tool)
+		}
+	}
+	return d.s.reviewer(ReviewsAnswer)
 }
 
 func (d *decider) declineReview(c DeclineReview) *Refusal {

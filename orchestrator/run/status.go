@@ -31,7 +31,8 @@ func (s *State) workable() bool {
 			busy = true
 		case CallReady:
 			review, _ := s.ReviewOfTool(c)
-			busy = busy || s.Reached == nil && review != ReviewLive && (c.Delegate == "" || s.runsFree() > 0 || s.Authority.RunsAtOnce < 1)
+			free := c.Delegate == "" || s.runsFree() > 0 || s.Authority.RunsAtOnce < 1
+			busy = busy || s.Reached == nil && (review == ReviewDue || review != ReviewLive && free)
 		case CallUncertainOpen:
 			busy = busy || !c.AskPerson
 		}

@@ -24,6 +24,7 @@ const storedJournals = "testdata/journals/version1"
 
 // storedLater says of which later version a stored run is.
 var storedLater = map[string]string{"recalling": "version2", "waiting for children": "version3", "cancelling with children": "version3",
+	"reviewing": "version3", "reviewed": "version3",
 	"parked with a child": "version3", "a child at its deadline": "version3", "branches": "version3"}
 
 // stored is one journal, what a run is that is read from it, and how it goes on.
@@ -48,6 +49,20 @@ func (w *world) asking() {
 	turn := w.s.LastTurn()
 	w.do(run.ReportTurn{Turn: turn.Number, Attempt: 1, Class: run.ClassCalls, Calls: []run.Proposal{{Tool: "free", Revision: "t1", Asks: true,
 		Impact: policy.ImpactRead, Class: policy.ClassRead, Text: run.Text{ID: "question"}, Approval: "q" + turn.Model, Inputs: noArguments}}})
+}
+
+// besides begins the run again as one that is reviewed and watched.
+func (w *world) besides() {
+	started := w.s.Started
+	started.Reviewers = []run.Reviewer{{Of: "free", Agent: "b"}, {Of: run.ReviewsAnswer, Agent: "b"}}
+	started.Sidecars = []run.Beside{{Agent: "b", Purpose: run.ForMonitor, Lands: run.LandsAsEvidence}}
+	w.restart(started)
+}
+
+// reviewEnd is the end of a review.
+func reviewEnd(s *run.State, of string, passed bool) run.ChildEnd {
+	return run.ChildEnd{ChildEnded: run.ChildEnded{Child: run.ChildID(s.ID, of+"/review"), Status: run.StatusCompleted, Reason: run.EndVerified,
+		Result: &run.Text{ID: "review of " + of}, Settled: usd(3), Head: "head", Passed: passed}}
 }
 
 // begun takes a turn with calls and begins the first of them.
@@ -191,6 +206,33 @@ var storedRuns = map[string]stored{
 		require.Equal(t, run.StatusFailed, w.s.Status)
 		require.Equal(t, string(run.LimitDeadline), w.s.Ended.Code)
 	}},
+	"reviewing": {func(w *world) {
+		w.besides()
+		w.do(run.ReportSidecar{Number: 1, Sidecar: "side", Agent: "b", Purpose: run.ForMonitor, Outlives: true})
+		w.turn("free", "free")
+		w.do(run.BeginReview{Of: run.ReviewOfCall(1), Child: *reviewing(w.s, run.ReviewOfCall(1), run.Amount{MicroUSD: 9, Tokens: 9})})
+		w.do(run.DeclineReview{Of: run.ReviewOfCall(2), Code: "BUDGET"})
+		w.do(run.Judge{Call: 2, Inputs: noArguments, Approval: "ap", Nonce: "n"})
+		w.do(run.Steer{Steer: "finding", From: "side", Evidence: true, By: by("agent:b"), Text: run.Text{ID: "finding"}})
+	}, run.StatusWaiting, []string{"children"}, func(t *testing.T, w *world) {
+		end := reviewEnd(w.s, run.ReviewOfCall(1), true)
+		w.do(run.ReportChildren{Ends: []run.ChildEnd{end}})
+		w.attempt(1)
+		require.Equal(t, run.CallHeld, w.s.Call(2).Phase)
+		w.do(w.decide("ap", true))
+		w.attempt(2)
+	}},
+	"reviewed": {func(w *world) {
+		w.besides()
+		w.turn("free")
+		w.do(run.BeginReview{Of: run.ReviewOfCall(1), Child: *reviewing(w.s, run.ReviewOfCall(1), run.Amount{MicroUSD: 9, Tokens: 9})})
+		w.do(run.ReportChildren{Ends: []run.ChildEnd{reviewEnd(w.s, run.ReviewOfCall(1), true)}})
+		w.attempt(1)
+		w.turn()
+		w.do(run.BeginReview{Of: run.ReviewOfAnswer(2), Child: *reviewing(w.s, run.ReviewOfAnswer(2), run.Amount{MicroUSD: 9, Tokens: 9})})
+		w.do(run.ReportChildren{Ends: []run.ChildEnd{reviewEnd(w.s, run.ReviewOfAnswer(2), false)}})
+		w.do(checked(2, run.CheckPassed))
+	}, run.StatusRunning, []string{"sidecar/1", "turn/3/1"}, nil},
 	"branches": {func(w *world) {
 		w.under()
 		w.s.Started.Branches = true
