@@ -21,6 +21,8 @@ var (
 type fate struct {
 	Status run.Status // empty while it lives
 	Told   bool       // to stop
+	Review bool       // it reviews something
+	Passed bool       // and found nothing that speaks against it
 }
 
 // below makes the walked run a child of another one.
@@ -38,6 +40,13 @@ func (w *world) spawn(call int) *run.Spawn {
 		Authority: policy.Authority{MicroUSD: childCarve.MicroUSD, Tokens: childCarve.Tokens, DeadlineMs: deadlineMs, Turns: 1}}
 }
 
+// review is the child that reviews a call or an answer.
+func (w *world) review(of string) run.Spawn {
+	child := w.spawn(0)
+	child.Child, child.RunKind, child.Purpose = run.ChildID("run", of+"/review"), run.Sidecar, run.ForCheck
+	return *child
+}
+
 // born starts what an event starts outside.
 func (w *world) born(event run.Event) error {
 	e, starts := event.(run.ChildStarted)
@@ -47,7 +56,7 @@ func (w *world) born(event run.Event) error {
 	if _, twice := w.children[e.Child]; twice {
 		return broken("child %s was born twice", e.Child)
 	}
-	w.children[e.Child] = fate{}
+	w.children[e.Child] = fate{Review: e.Review != ""}
 	return nil
 }
 
@@ -60,12 +69,24 @@ func (w *world) childActions() []action {
 			continue
 		}
 		statuses := w.scope.Fates
-		if now.Told {
+		switch {
+		case now.Told:
 			statuses = []run.Status{run.StatusCancelled}
+		case now.Review && w.left.Wrong < 1:
+			statuses = nil
 		}
 		for _, status := range statuses {
 			all = append(all, action{"child ends " + string(status), func(w *world) error {
-				w.children[id] = fate{Status: status, Told: now.Told}
+				if now.Review && !now.Told {
+					w.left.Wrong--
+				}
+				w.children[id] = fate{Status: status, Told: now.Told, Review: now.Review}
+				return nil
+			}})
+		}
+		if now.Review && !now.Told {
+			all = append(all, action{"review passes", func(w *world) error {
+				w.children[id] = fate{Status: run.StatusCompleted, Review: true, Passed: true}
 				return nil
 			}})
 		}
@@ -98,7 +119,7 @@ func (w *world) ends() []run.ChildEnd {
 			continue
 		}
 		end := run.ChildEnd{ChildEnded: run.ChildEnded{Child: child.ChildStarted.Child, Status: now.Status, Reason: run.EndVerified,
-			Settled: childSpent, Head: "head-" + strconv.Itoa(child.Call)}}
+			Result: &run.Text{ID: "result"}, Settled: childSpent, Head: "head-" + strconv.Itoa(child.Call), Passed: now.Passed}}
 		if now.Status == run.StatusFailed {
 			end.Reason, end.Unknown = run.EndLimit, childLost
 		}
@@ -133,8 +154,11 @@ func (w *world) tell(i int, key, child string) []action {
 // bring reports what was learnt of children.
 func (w *world) bring(i, h int, held hand) []action {
 	var command run.Command = run.ReportChildren{Ends: held.Ends}
-	if held.Child != "" {
+	switch {
+	case held.Child != "":
 		command = run.ReportStopped{Child: held.Child}
+	case held.Beside > 0:
+		command = run.ReportSidecar{Number: held.Beside, Sidecar: "beside", Agent: "child", Purpose: run.ForMonitor}
 	}
 	return []action{{"worker " + strconv.Itoa(i) + " brings " + held.Key, func(w *world) error {
 		w.workers[i].hands = append(w.workers[i].hands[:h:h], w.workers[i].hands[h+1:]...)

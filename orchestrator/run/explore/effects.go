@@ -38,6 +38,17 @@ func (w *world) prepare(i int, effect run.Effect) []action {
 			&hand{Key: e.Key(), Turn: e.Turn, Attempt: e.Attempt})
 	case run.CollectChildren:
 		return w.collect(i, e.Key())
+	case run.StartReview:
+		reviews := intend(run.BeginReview{Of: e.Of, Child: w.review(e.Of)}, nil)
+		if w.left.Declines > 0 {
+			reviews = append(reviews, submit(" declines", run.DeclineReview{Of: e.Of, Code: "NOT_FOUND"}, func(w *world) { w.left.Declines-- }))
+		}
+		return reviews
+	case run.DispatchSidecar:
+		return []action{{name + " begins", func(w *world) error {
+			w.workers[i].hands = append(w.workers[i].hands, hand{Key: e.Key(), Beside: e.Number})
+			return nil
+		}}}
 	case run.StopChild:
 		return w.tell(i, e.Key(), e.Child)
 	case run.DispatchCall:
@@ -114,7 +125,7 @@ func (w *world) handActions(i, h int, held hand) []action {
 	if held.Turn > 0 {
 		return w.turnActions(name, i, h, held)
 	}
-	if held.Child != "" || len(held.Ends) > 0 {
+	if held.Child != "" || len(held.Ends) > 0 || held.Beside > 0 {
 		return w.bring(i, h, held)
 	}
 	if !held.Done {

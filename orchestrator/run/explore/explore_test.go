@@ -37,6 +37,7 @@ func scopes() []Scope {
 	opaque := Proposed{Tool: "send", Class: policy.Opaque}
 	check := Proposed{Tool: "book", Class: policy.Checkable}
 	child := Proposed{Tool: "delegate", Class: policy.ClassRead, Child: true}
+	reviewed, reviewedChild := Proposed{Tool: "reviewed", Class: policy.ClassRead, Reviewed: true}, Proposed{Tool: "reviewed-child", Class: policy.ClassRead, Child: true, Reviewed: true}
 	heldChild := child
 	heldChild.Held = true
 	ask := Proposed{Tool: "ask", Class: policy.ClassRead, Asks: true}
@@ -84,6 +85,14 @@ func scopes() []Scope {
 			Fates: []run.Status{run.StatusCompleted, run.StatusPartial, run.StatusFailed}},
 		{Name: "a child at its deadline", Calls: []Proposed{child, opaque}, Claims: 1, Runs: 1, Below: true, Unknowns: 1, Limits: final},
 		{Name: "a child at its deadline, steered", Claims: 1, Below: true, Steers: 1, Failures: 1, Cancels: 1, Voids: true, Limits: final},
+		{Name: "reviewed call", Calls: []Proposed{reviewed}, Wrong: 1, Claims: 1, Runs: 1, Declines: 1, Parks: 1, Limits: few},
+		{Name: "reviewed call, cancelled", Calls: []Proposed{reviewed}, Claims: 2, Runs: 1, Cancels: 1, Limits: few},
+		{Name: "no reviewer may live", Calls: []Proposed{reviewed, child}, Claims: 1, Limits: few},
+		{Name: "reviewed child beside another", Calls: []Proposed{child, reviewedChild}, Wrong: 1, Claims: 1, Runs: 1, Limits: few},
+		{Name: "limit beside a review", Calls: []Proposed{read, reviewed}, Wrong: 1, Claims: 1, Runs: 1, Limits: repeating},
+		{Name: "reviewed answer", Reviewed: true, Wrong: 1, Claims: 1, Runs: 1, Cancels: 1, Limits: few},
+		{Name: "beside", Calls: []Proposed{keyed}, Beside: true, Claims: 1, Parks: 1, Cancels: 1, Limits: few},
+		{Name: "beside, in flight", Calls: []Proposed{read}, Beside: true, Claims: 1, Cancels: 1, Limits: few},
 		{Name: "park, interrupted", Claims: 1, Parks: 1, Steers: 1, Voids: true, Limits: few},
 	}
 }

@@ -37,6 +37,8 @@ type Scope struct {
 	Runs       int          // children that may live at once
 	Fates      []run.Status // how children end by themselves; none: as completed
 	Declines   int          // calls that turn out not to be delegable
+	Reviewed   bool         // so is the answer
+	Beside     bool         // a sidecar goes on beside the run
 	Limits     run.Limits
 }
 
@@ -47,6 +49,8 @@ type Proposed struct {
 	Held  bool // policy holds it for a person
 	Asks  bool // it is a question
 	Child bool // another agent is to do it
+
+	Reviewed bool // a checking sidecar looks before it is attempted
 }
 
 const (
@@ -80,6 +84,17 @@ func (s Scope) start() run.Start {
 		Chain: []string{"asker", "agent"}, Agent: policy.AgentFacts{Name: "agent", Revision: "a1", Owner: "owner"}, Contact: "owner",
 		Goal: run.Text{ID: "goal"}, SnapshotDigest: "snapshot", Authority: s.authority(), Limits: s.Limits, Checks: []string{"done"},
 		Accounts: []string{"acme"}, Branches: s.Branches}
+	for _, call := range s.Calls {
+		if call.Reviewed {
+			started.Reviewers = append(started.Reviewers, run.Reviewer{Of: call.Tool, Agent: "child"})
+		}
+	}
+	if s.Reviewed {
+		started.Reviewers = append(started.Reviewers, run.Reviewer{Of: run.ReviewsAnswer, Agent: "child"})
+	}
+	if s.Beside {
+		started.Sidecars = []run.Beside{{Agent: "child", Purpose: run.ForMonitor, Lands: run.LandsAsEvidence}}
+	}
 	if s.Below {
 		started = below(started)
 	}

@@ -62,6 +62,7 @@ type hand struct {
 	Outcome  run.Outcome
 	Ends     []run.ChildEnd // of children, to be reported
 	Child    string         // that was told to stop
+	Beside   int            // number of the sidecar that began
 }
 
 func begin(scope Scope) (*world, error) {
