@@ -157,3 +157,22 @@ func TestBorrowerPaysAndTheShareBoundsTheRun(t *testing.T) {
 		require.Len(t, started.Authority.Tools, 1, "and things.read would give what is secret")
 	})
 }
+
+// A pinned revision stays what it was for who borrows it, whatever is published.
+func TestBorrowerOfAPinnedRevisionKeepsIt(t *testing.T) {
+	o := lent("def turn(ctx):\n    return {\"text\": \"x\"}\n", func(*agents.Grant) {})
+	pinned := o.Agents[0]
+	pinned.Instructions = "Keep them as before."
+	o.Grants[0].Revision = &pinned
+	inside(t, o, func(t *testing.T, h *house) {
+		admitted, err := h.borrowed("Do it.")
+		require.NoError(t, err)
+		h.work()
+		own := h.start("Do it.")
+		h.work()
+		require.Contains(t, h.requests[0].Messages[0].Text, "Keep them as before.")
+		require.Contains(t, h.requests[1].Messages[0].Text, "Keep the things.")
+		require.NotEqual(t, h.state(own).Started.Agent.Revision, h.state(admitted.Run).Started.Agent.Revision)
+		require.Equal(t, run.StatusCompleted, h.state(admitted.Run).Status)
+	})
+}
