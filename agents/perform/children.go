@@ -177,7 +177,9 @@ func (c *collecting) declassify(grant string, asked json.RawMessage, canonical [
 		end.Fault = run.ResultInvalid
 		return nil //nolint:nilerr // the fault says it
 	}
-	text := c.seal(policy.Marking{Labels: end.Result.Marking.Labels.Meet(c.state.Authority.Labels), Integrity: policy.FromTool}, value)
+	// Its labels were agreed to; what chose the value may have been anybody's text,
+	// and always counts as such: the yield does not tell what was read.
+	text := c.seal(policy.Marking{Labels: end.Result.Marking.Labels.Meet(c.state.Authority.Labels), Integrity: policy.Untrusted}, value)
 	end.Result = &text
 	return nil
 }

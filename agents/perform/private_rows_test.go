@@ -98,7 +98,7 @@ func TestPrivateSideTellsItsYieldAndNothingElse(t *testing.T) {
 			call := state.Call(1)
 			outcome = string(call.Outcome) + " " + call.Code
 			if call.Result != nil {
-				require.Equal(t, policy.Marking{Integrity: policy.FromTool}, call.Result.Marking)
+				require.Equal(t, policy.Marking{Integrity: policy.Untrusted}, call.Result.Marking)
 			}
 			child := h.state(run.ChildOfCall(admitted.Run, 1))
 			end := *state.Children[0].Ended
