@@ -40,6 +40,7 @@ type house struct {
 	source       *counting
 	brain        *brain
 	memory       perform.Memory // in the brain's place; nil for the brain
+	loading      *loading       // counts; nil for nothing
 
 	mu       sync.Mutex
 	requests []model.Request                 // that the model got

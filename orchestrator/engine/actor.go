@@ -17,7 +17,8 @@ type actor struct {
 	organisation string // known once the run was read
 	rules        run.Rules
 	texts        map[string]Payload
-	memory       any // the performer's
+	kept         bool // the state is one that was kept, and not held against the journal yet
+	memory       any  // the performer's
 	reports      []report
 	flying       map[string]flight // effects in flight by key
 	unready      error             // why an effect could not be prepared in the last step
@@ -166,7 +167,12 @@ func (a *actor) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := fold(a.state, head, records); err != nil {
+	err = fold(a.state, head, records)
+	if err != nil && a.kept {
+		a.state, a.kept = nil, false // the journal itself says whether it can be read
+		return a.reload(ctx)
+	}
+	if a.kept = false; err != nil {
 		return a.park(ctx, err)
 	}
 	a.news, a.heard = head.News, head.Heard

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 
 	"gantry.dev/orchestrator/run"
@@ -49,11 +51,18 @@ type Worker struct {
 	mu     sync.Mutex
 	owned  map[string]*actor
 	owners int // that are not done, also those that were replaced
+	// kept are runs as they were when they began to wait for children: each end of
+	// a child wakes them, and only what came since is read then.
+	kept map[string]*run.State
 }
+
+// maxKept bounds the runs that are kept; of more, some are read from their
+// beginning again.
+const maxKept = 256
 
 // NewWorker returns a worker that does nothing until Work is called.
 func NewWorker(config WorkerConfig) *Worker {
-	return &Worker{config: config.withDefaults(), bell: NewMailbox(), left: NewMailbox(), owned: map[string]*actor{}}
+	return &Worker{config: config.withDefaults(), bell: NewMailbox(), left: NewMailbox(), owned: map[string]*actor{}, kept: map[string]*run.State{}}
 }
 
 // Ring tells the worker that a run moved on or became due. It may be called
@@ -148,22 +157,37 @@ func (w *Worker) own(lease Lease) *actor {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	owner := newActor(w.config, lease)
+	if state := w.kept[lease.Run]; state != nil {
+		delete(w.kept, lease.Run)
+		owner.state, owner.kept = state, true
+		owner.box.Wake() // somebody else may have written since
+	}
 	w.owned[lease.Run] = owner
 	w.owners++
 	return owner
 }
 
-func (w *Worker) disown(owner *actor) {
+// disown forgets the owner of a run, but for the state of one that has children
+// to wait for.
+func (w *Worker) disown(owner *actor, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.owned[owner.lease.Run] == owner {
-		delete(w.owned, owner.lease.Run)
+	if w.owned[owner.lease.Run] != owner {
+		return
 	}
+	delete(w.owned, owner.lease.Run)
+	if err != nil || owner.state == nil || owner.state.LiveRuns() == 0 {
+		return
+	}
+	if len(w.kept) >= maxKept {
+		delete(w.kept, slices.Min(slices.Collect(maps.Keys(w.kept)))) // the oldest
+	}
+	w.kept[owner.lease.Run] = owner.state
 }
 
 func (w *Worker) advance(ctx context.Context, owner *actor) {
 	err := owner.drive(ctx)
-	w.disown(owner)
+	w.disown(owner, err)
 	lease := owner.lease
 	log := w.config.Log.With("run", lease.Run, "epoch", lease.Epoch)
 	switch {
