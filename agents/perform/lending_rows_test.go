@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -174,5 +175,30 @@ func TestBorrowerOfAPinnedRevisionKeepsIt(t *testing.T) {
 		require.Contains(t, h.requests[1].Messages[0].Text, "Keep the things.")
 		require.NotEqual(t, h.state(own).Started.Agent.Revision, h.state(admitted.Run).Started.Agent.Revision)
 		require.Equal(t, run.StatusCompleted, h.state(admitted.Run).Status)
+	})
+}
+
+// What a borrowed agent hands to itself is as its borrower sees it, unless it
+// asks its private side.
+func TestBorrowedAgentHandsWorkToItselfUnderItsBorrowersView(t *testing.T) {
+	inside(t, withPrivateSide(func(o *agents.Organisation) {
+		o.Agents[0].Delegates[0].As = []run.Kind{run.SubAgent, run.Sidecar}
+	}), func(t *testing.T, h *house) {
+		h.take = func(_ context.Context, request model.Request, _ func(string)) (model.Answer, error) {
+			if len(request.Messages) == 2 && strings.Contains(request.Messages[1].Text, "split") {
+				return handOn(tool.Delegation{Agent: "clerk", Brief: "half"}, tool.Delegation{Agent: "clerk", Brief: "half", As: "SIDECAR", Purpose: "RESEARCH"}), nil
+			}
+			return says("done"), nil
+		}
+		admitted, err := h.borrowed("split")
+		require.NoError(t, err)
+		h.work()
+		for call := 1; call <= 2; call++ {
+			require.Equal(t, run.OutcomeOK, h.state(admitted.Run).Call(call).Outcome)
+			child := h.state(run.ChildOfCall(admitted.Run, call))
+			require.Empty(t, child.Started.Grant)
+			require.Empty(t, child.Started.Authority.Labels)
+			require.NotContains(t, child.Started.Authority.Tools, "things.read")
+		}
 	})
 }

@@ -116,10 +116,12 @@ func (s *spawning) ready(ctx context.Context) (*declined, error) {
 	return s.begin(ctx, authority, history)
 }
 
-// agent finds who is to do it, and under which grant.
+// agent finds who is to do it, and under which grant. A borrowed agent asks its
+// private side as a sidecar for memory; all else that it hands to itself is as
+// its borrower sees it.
 func (s *spawning) agent() *declined {
 	o, subject, allowed := s.current.Organisation, s.subjectNow(), false
-	if grant, granted := o.Granting(s.state.Started.Agent.Name, s.order.Agent, subject, s.view.NowMs); granted {
+	if grant, granted := o.Granting(s.state.Started.Agent.Name, s.order.Agent, subject, s.view.NowMs); granted && (grant.Kind == agents.Delegation || s.task.Purpose == run.ForMemory) {
 		s.grant = grant
 		s.revision, allowed = o.Pinned(grant)
 	} else {
