@@ -8,7 +8,8 @@ import (
 
 // Event is one fact of a run.
 type Event struct {
-	Cursor  string          `json:"cursor"` // Events goes on after it
+	Cursor  string          `json:"cursor"`        // Events goes on after it
+	Run     string          `json:"run,omitempty"` // global id of the run that it happened in; TreeEvents says it
 	Seq     int64           `json:"seq,string"`
 	Kind    string          `json:"kind"` // for example "call_ended"
 	At      time.Time       `json:"at"`
@@ -25,6 +26,16 @@ func (e Event) Decode(into any) error { return decode(e.Body, into) }
 func (c *Client) Events(ctx context.Context, run, after string, visit func(event Event) (more bool, err error)) error {
 	type told struct{ RunEvents Event }
 	return follow(ctx, c, eventsDocument, map[string]any{"run": run}, after, func(got told) (string, bool, error) {
+		more, err := visit(got.RunEvents)
+		return got.RunEvents.Cursor, more, err
+	})
+}
+
+// TreeEvents is Events of a run and of all below it, as one stream with cursors
+// of its own. Errors: *Error, those of visit and of the context.
+func (c *Client) TreeEvents(ctx context.Context, run, after string, visit func(event Event) (more bool, err error)) error {
+	type told struct{ RunEvents Event }
+	return follow(ctx, c, treeEventsDocument, map[string]any{"run": run}, after, func(got told) (string, bool, error) {
 		more, err := visit(got.RunEvents)
 		return got.RunEvents.Cursor, more, err
 	})

@@ -170,6 +170,11 @@ const (
 	resumeDocument  = `mutation($input:ResumeRunInput!){done:resumeRun(input:$input)` + payload
 	resolveDocument = `mutation($input:ResolveUncertainInput!){done:resolveUncertain(input:$input)` + payload
 	eventsDocument  = `subscription($run:ID!,$after:Cursor){runEvents(run:$run,after:$after){cursor seq kind at summary event}}`
+
+	treeEventsDocument = `subscription($run:ID!,$after:Cursor){runEvents(run:$run,after:$after,includeDescendants:true){cursor run seq kind at summary event}}`
+	lineageDocument    = `query($id:ID!){run(id:$id){lineage{run kind agent agentRevision}}}`
+	childrenDocument   = `query($id:ID!,$first:Int!,$after:Cursor){run(id:$id){children(first:$first,after:$after){
+ edges{node{kind purpose agent status call carve{money tokens} settled{money tokens} run{id}}} pageInfo{hasNextPage endCursor}}}}`
 )
 
 type runPayload struct{ Run Run }
@@ -193,6 +198,58 @@ func (c *Client) StartRun(ctx context.Context, start Start) (Run, error) {
 		input["money"] = strconv.FormatInt(start.MicroUSD, 10)
 	}
 	return c.changeRun(ctx, startDocument, input)
+}
+
+// Link is one run in the line from the root of a tree down to a run.
+type Link struct{ Run, Kind, Agent, AgentRevision string }
+
+// Lineage returns the line of runs down to one, the root first. Errors: *Error.
+func (c *Client) Lineage(ctx context.Context, id string) ([]Link, error) {
+	var got struct{ Run struct{ Lineage []Link } }
+	err := c.Ask(ctx, lineageDocument, map[string]any{"id": id}, &got)
+	return got.Run.Lineage, err
+}
+
+// Child is a run as the one right above it knows it.
+type Child struct {
+	Kind    string              `json:"kind"`
+	Purpose string              `json:"purpose,omitempty"`
+	Agent   string              `json:"agent"`
+	Status  string              `json:"status"`
+	Call    int                 `json:"call,omitempty"`    // of the run above; 0 for none
+	Carve   *Amount             `json:"carve,omitempty"`   // nil where it has a budget of its own
+	Settled *Amount             `json:"settled,omitempty"` // nil while it goes on
+	Run     struct{ ID string } `json:"run"`
+}
+
+// Children returns the runs right below one, as they started. Errors: *Error.
+func (c *Client) Children(ctx context.Context, id string) ([]Child, error) {
+	var all []Child
+	variables := map[string]any{"id": id, "first": 100}
+	for {
+		var got struct {
+			Run struct {
+				Children struct {
+					Edges    []struct{ Node Child }
+					PageInfo struct {
+						HasNextPage bool
+						EndCursor   string
+					}
+				}
+			}
+		}
+		if err := c.Ask(ctx, childrenDocument, variables, &got); err != nil {
+			return nil, err
+		}
+		page := got.Run.Children
+		for _, edge := range page.Edges {
+			all = append(all, edge.Node)
+		}
+		if !page.PageInfo.HasNextPage {
+			return all, nil
+		}
+		variables["after"] = page.PageInfo.EndCursor
+	}
 }
 
 // Guidance is what a person tells a run while it goes on.
