@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gantry.dev/cmd/gantry/cli/ask"
+	"gantry.dev/cmd/gantry/cli/tree"
 	"gantry.dev/cmd/gantry/client"
 )
 
@@ -84,7 +85,11 @@ func itemLines(item client.Item, hints hints) []string {
 	for _, hint := range next {
 		lines = append(lines, "→ "+hint)
 	}
-	return append([]string{fmt.Sprintf("%s for %s: %s", item.Run.Agent, item.Run.Subject.Principal, oneLine(item.Run.Goal.Display))}, lines...)
+	agent := item.Run.Agent
+	if len(item.Run.Lineage) > 1 {
+		agent = tree.Line(item.Run.Lineage)
+	}
+	return append([]string{fmt.Sprintf("%s for %s: %s", agent, item.Run.Subject.Principal, oneLine(item.Run.Goal.Display))}, lines...)
 }
 
 // approvalLines say exactly what is, or was, decided.
@@ -100,7 +105,7 @@ func approvalLines(a client.Approval) []string {
 	add("consequence", a.Consequence)
 	add("guarantee", a.Guarantee)
 	if a.CostBound > 0 {
-		add("costs at most", dollars(a.CostBound))
+		add("costs at most", ask.Dollars(a.CostBound))
 	}
 	add("asked by", a.Requester.Principal+" for "+a.Subject.Principal)
 	if a.Integrity == "UNTRUSTED" {

@@ -18,6 +18,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/policies"
 	"gantry.dev/cmd/gantry/cli/research"
 	"gantry.dev/cmd/gantry/cli/schedule"
+	"gantry.dev/cmd/gantry/cli/tree"
 	"gantry.dev/cmd/gantry/ledger"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/orchestrator/notary"
@@ -35,7 +36,7 @@ func Root() *cobra.Command {
 	root.AddCommand(brain.Commands(house, sweepCommand(), rebuildCommand(), reembedCommand(), queueCommand())...)
 	root.AddCommand(research.Command(house))
 	root.AddCommand(people.Commands()...)
-	root.AddCommand(schedule.Command())
+	root.AddCommand(schedule.Command(), tree.Command())
 	refuseUnknown(root)
 	sayUse(root)
 	return root

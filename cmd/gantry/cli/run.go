@@ -157,7 +157,7 @@ func sayWhereItStands(out io.Writer, r client.Run, hints hints) error {
 			return err
 		}
 	}
-	return ask.Say(out, "%s: %s — spent %s", r.End.Status, told(r.End.Reason, r.End.Code), dollars(r.Budget.Settled.MicroUSD))
+	return ask.Say(out, "%s: %s — spent %s", r.End.Status, told(r.End.Reason, r.End.Code), ask.Dollars(r.Budget.Settled.MicroUSD))
 }
 
 // outcome is an error for a run that ended without a result that was checked.
@@ -177,7 +177,6 @@ func told(word, code string) string {
 }
 
 // dollars writes micro-dollars as dollars.
-func dollars(micro int64) string { return fmt.Sprintf("$%d.%06d", micro/1_000_000, micro%1_000_000) }
 
 // statuses are all that a run may have.
 var statuses = []string{"QUEUED", "RUNNING", "WAITING", "CANCELLING", "PARKED", "COMPLETED", "PARTIAL", "FAILED", "CANCELLED"}
@@ -210,7 +209,7 @@ func runsCommand() *cobra.Command {
 				stands += " " + strings.Join(r.WaitingFor, ",")
 			}
 			if err := ask.Say(table, "%s\t%s\t%s\t%s\t%s\t%s", r.StartedAt.Format(time.RFC3339), stands, r.Agent, r.Subject.Principal,
-				dollars(r.Budget.Settled.MicroUSD), client.ShortID(r.ID)); err != nil {
+				ask.Dollars(r.Budget.Settled.MicroUSD), client.ShortID(r.ID)); err != nil {
 				return err
 			}
 		}

@@ -33,6 +33,8 @@ type fact struct {
 	Resolution, Disposition, Limit string
 	Detail                         string
 	Checks                         []struct{ Name, Verdict, Code string }
+	Child, Agent                   string
+	Carve, Settled                 run.Amount
 	Status, Reason                 any // of an end; a person's reason is a text
 }
 
@@ -95,6 +97,12 @@ func (t *timeline) sentences(kind run.EventKind, f fact) []string {
 			checks = append(checks, one("check %s: %s", check.Name, told(check.Verdict, check.Code))...)
 		}
 		return checks
+	case run.KindChildStarted:
+		return one("run %s of %s started for it, with %s", f.Child, f.Agent, ask.Dollars(f.Carve.MicroUSD))
+	case run.KindChildStopped:
+		return one("run %s was told to stop", f.Child)
+	case run.KindChildEnded:
+		return one("run %s ended %v: %s, %s spent", f.Child, f.Status, told(fmt.Sprint(f.Reason), f.Code), ask.Dollars(f.Settled.MicroUSD))
 	case run.KindLimitReached:
 		return one("limit %s reached: %s — %s decides", f.Limit, f.Detail, names(f.Approvers))
 	case run.KindParked:

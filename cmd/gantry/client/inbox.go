@@ -92,7 +92,7 @@ const (
  effectClass guarantee requester{...P} subject{...P} integrity reasons{policy text} approvers{...W} quorum
  decisions{by{...P} granted} voidCause expiresAt}`
 	questionFields = ` fragment Q on Question{id status run call question{...T} to{...W} expiresAt}`
-	itemFields     = `{id kind since expiresAt run{...R} approval{...A} question{...Q} limit{limit detail approvers{...W}}
+	itemFields     = `{id kind since expiresAt run{...R lineage{run kind agent agentRevision}} approval{...A} question{...Q} limit{limit detail approvers{...W}}
  uncertain{...C} parked{code detail} onBehalfOf{...P} onlooker remindedAt escalatedAt dueAt}}` + runFields + callFields + approvalFields + questionFields
 
 	decisionsDocument = `query($filter:RunFilter,$first:Int!,$after:Cursor){runs(filter:$filter,first:$first,after:$after){

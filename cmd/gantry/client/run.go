@@ -76,6 +76,7 @@ type Run struct {
 	Version    int64      `json:"version,string"` // records in its journal
 	StartedAt  time.Time  `json:"startedAt"`
 	EndedAt    *time.Time `json:"endedAt"`
+	Lineage    []Link     `json:"lineage,omitempty"` // the root first, the run itself last; only of a run in the inbox
 
 	// Only Run reads what follows.
 	Turns     []Turn     `json:"turns,omitempty"`

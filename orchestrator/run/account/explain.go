@@ -124,6 +124,7 @@ func (e explainer) asked() []string {
 			s.SnapshotDigest, s.Snapshot.Policy, s.Authority.Stage, s.Authority.MicroUSD, s.Authority.Tokens),
 		"may use " + strings.Join(tools(s.Authority), ", "),
 	}
+	lines = append(lines, e.handedOn()...)
 	lines = append(lines, recalled("its goal", 0, run.Remembrance{Items: s.Snapshot.Memory, Missing: s.Snapshot.MemoryMissing})...)
 	switch {
 	case s.By.Issuer == schedule.Issuer:
@@ -132,6 +133,36 @@ func (e explainer) asked() []string {
 		lines[1] = "sent by " + s.By.Principal + " with a token of " + s.By.Issuer + "; " + lines[1]
 	}
 	return lines
+}
+
+// handedOn says by which runs above it a run came about, and for what.
+func (e explainer) handedOn() []string {
+	s := e.s.Started
+	if len(s.Lineage) == 0 {
+		return nil
+	}
+	line := make([]string, len(s.Lineage))
+	for i, link := range s.Lineage {
+		line[i] = fmt.Sprintf("%s in run %s", link.Agent, link.Run) + under(link.Grant)
+	}
+	lines := []string{"handed on by " + strings.Join(line, ", then by ")}
+	if s.Grant != "" {
+		lines = append(lines, "works"+under(s.Grant))
+	}
+	if task := s.Task; task != nil && task.Call > 0 {
+		lines = append(lines, fmt.Sprintf("does call %d of run %s, whose result has at most %d bytes", task.Call, s.Parent, task.ResultBytes))
+	} else if task != nil {
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("beside run %s for %s %s", s.Parent, task.Purpose, task.Review))+", its result goes there as "+string(task.Lands))
+	}
+	return lines
+}
+
+// under names the grant by which a run may do more than the one above it.
+func under(grant string) string {
+	if grant == "" {
+		return ""
+	}
+	return " under grant " + grant
 }
 
 // recalled says what was recalled for something, by ids alone. Marks go on
@@ -319,7 +350,13 @@ func (e explainer) stop() []string {
 	case s.Reached != nil:
 		return append([]string{"waits at limit " + string(s.Reached.Limit) + ": " + s.Reached.Detail}, e.checks()...)
 	}
-	return append([]string{"it has not stopped: " + string(s.Status)}, e.checks()...)
+	lines := []string{"it has not stopped: " + string(s.Status)}
+	for _, child := range s.Children {
+		if child.Live() {
+			lines = append(lines, fmt.Sprintf("waits for run %s of agent %s", child.Child, child.Agent))
+		}
+	}
+	return append(lines, e.checks()...)
 }
 
 // checks are what the last look at the outside found.

@@ -61,3 +61,6 @@ func Visible(text string) string {
 	}
 	return out.String()
 }
+
+// Dollars writes an amount of micro-dollars, for example "$0.000150".
+func Dollars(micro int64) string { return fmt.Sprintf("$%d.%06d", micro/1_000_000, micro%1_000_000) }
