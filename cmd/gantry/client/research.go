@@ -84,14 +84,15 @@ type PlannedBranch struct {
 }
 
 const (
-	researchFields = ` fragment S on Research{id retryOf question status code done running failed open spent{money tokens} startedAt endedAt secondsLeft
- branches{title inputs agent status run code findings spent{money tokens}} findings{...M citations{...Q}}}` + citationFields + memoryFields
+	progressFields = ` fragment G on Research{id retryOf question status code done running failed open spent{money tokens} startedAt endedAt secondsLeft
+ branches{title inputs agent status run code findings spent{money tokens}}}`
+	researchFields    = ` fragment S on Research{...G findings{...M citations{...Q}}}` + progressFields + citationFields + memoryFields
 	citationFields    = ` fragment Q on Citation{item passage quote start end}`
 	researchPayload   = `{research{...S} userErrors{code message field}}}` + researchFields
 	researchStart     = `mutation($input:StartResearchInput!){done:startResearch(input:$input)` + researchPayload
 	researchRetry     = `mutation($input:RetryBranchesInput!){done:retryBranches(input:$input)` + researchPayload
 	researchDocument  = `query($id:ID!){research(id:$id){...S}}` + researchFields
-	progressDocument  = `subscription($id:ID!){researchProgress(id:$id){...S}}` + researchFields
+	progressDocument  = `subscription($id:ID!){researchProgress(id:$id){...G}}` + progressFields
 	citedItemDocument = `query($id:ID!){memoryItem(id:$id){...M citations{...Q}}}` + citationFields + memoryFields
 )
 
@@ -140,7 +141,8 @@ func (c *Client) Research(ctx context.Context, id string) (Research, error) {
 }
 
 // ResearchProgress visits a research as it moves on, until it has ended or
-// visit wants no more. Errors: *Error, those of visit and of the context.
+// visit wants no more. What it found is not told on the way: Research reads it.
+// Errors: *Error, those of visit and of the context.
 func (c *Client) ResearchProgress(ctx context.Context, id string, visit func(r Research) (more bool, err error)) error {
 	type told struct{ ResearchProgress Research }
 	return follow(ctx, c, progressDocument, map[string]any{"id": id}, "", func(got told) (string, bool, error) {

@@ -183,7 +183,10 @@ func (s *show) follow(ctx context.Context, begun client.Research) (client.Resear
 	if err == nil && last.EndedAt == nil {
 		err = fmt.Errorf("the research does not go on by itself: %s", last.Code)
 	}
-	return last, err
+	if err != nil {
+		return last, err
+	}
+	return s.asker.Research(ctx, last.ID)
 }
 
 func (s *show) missing(r client.Research) error {

@@ -122,6 +122,9 @@ func follow(command *cobra.Command, c *client.Client, begun client.Research, asJ
 		}
 		return err
 	}
+	if last, err = c.Research(command.Context(), last.ID); err != nil {
+		return err
+	}
 	if asJSON {
 		return errors.Join(ask.JSON(command, last), outcome(last))
 	}

@@ -47,6 +47,9 @@ func (r Researches) read(ctx context.Context, caller graph.Caller, runID string)
 		return nil, err
 	}
 	for _, record := range records {
+		if record.Seq > state.Version {
+			break // recorded since
+		}
 		switch record.Kind {
 		case run.KindStarted:
 			read.startedMs = record.AtMs
