@@ -54,6 +54,18 @@ var mutants = []mutant{
 		[]change{{"whole.Amendment = r.seal(snapshot)", "whole.Amendment = r.seal(unless(PLANTED, snapshot))"}},
 		"TestARecallIsSealedToItsRunAndNothingIsWrittenForNothing", "read and opaque", "RECALL_UNSEALED", 1},
 
+	{"a child's budget is carved", "run/child.go",
+		[]change{{"s.Budget.Reserved = s.Budget.Reserved.Plus(e.Carve)", "if !PLANTED {\n s.Budget.Reserved = s.Budget.Reserved.Plus(e.Carve)\n}"}},
+		"TestCase_33_ACancelReachesEveryLevel", "children", "", 0},
+	{"a call waits for its child", "run/decide_close.go",
+		[]change{{"	case CallInFlight, CallDelegated:\n		return\n", "	case CallInFlight, CallDelegated:\n if !PLANTED || call.Phase == CallInFlight {\n return\n}\n"}},
+		"TestCase_33_ACancelReachesEveryLevel", "cancel with a child", "", 0},
+	{"an end waits for every child", "run/decide_close.go",
+		[]change{{"open := d.childrenLive()", "open := !PLANTED && d.childrenLive()"}}, "", "reviewed call, cancelled", "", 0},
+	{"live children are counted before one starts", "run/decide_child.go",
+		[]change{{"case authority.RunsAtOnce <= d.s.LiveRuns():", "case !PLANTED && authority.RunsAtOnce <= d.s.LiveRuns():"}},
+		"TestFault_G9_ACallThatCannotBeDelegatedIsRefusedWithACode", "no child may live", "", 0},
+
 	{"versions", "run/journalform.go",
 		[]change{{"if from != head.Version {", "if !PLANTED && from != head.Version {"}}, "", "", "does not follow record", 1},
 	{"a repeat proves nothing", "run/decide_call.go",
