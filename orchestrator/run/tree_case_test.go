@@ -57,6 +57,16 @@ func TestFault_P2_WhatAGrandparentLosesItsGrandchildLosesAtItsNextAttempt(t *tes
 	w.settleUp()
 }
 
+// What a run was admitted with it cannot hand on once its agent has lost it.
+func TestFault_P2_WhatAnAgentLostItHandsToNobody(t *testing.T) {
+	full := wide("look")
+	w := plant(t, lineRules{own: agents(full)}, full, treeLimits())
+	w.rules.own["a0"] = wide()
+	require.False(t, w.delegate(w.nodes[0], "a1", smaller(full, "look")))
+	require.True(t, w.delegate(w.nodes[0], "a1", smaller(full)))
+	require.Equal(t, map[string]int{"REFUSED AUTHORITY": 1}, w.met)
+}
+
 // A tool that its parent lacks is refused to a child, whoever has it: its own
 // agent, a sibling, or the same agent started by another one.
 func TestCase_34_AToolThatTheParentLacksIsRefusedToTheChild(t *testing.T) {
