@@ -172,7 +172,7 @@ func (d *decider) stopped(c ReportStopped) *Refusal {
 	if child == nil || !child.Live() || child.Stopped {
 		return refuse("STALE", "The child does not wait to be stopped.")
 	}
-	d.emit(ChildStopped{Child: c.Child})
+	d.emit(ChildStopped(c))
 	return nil
 }
 

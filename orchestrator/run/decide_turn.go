@@ -302,8 +302,8 @@ func (d *decider) reviewedAnswer(checks []CheckResult) []CheckResult {
 }
 
 // final reports whether a check failed that no other answer would meet.
-func (v *Verified) final() bool {
-	for _, check := range v.Checks {
+func (e *Verified) final() bool {
+	for _, check := range e.Checks {
 		if check.Verdict == CheckFailed && check.Final {
 			return true
 		}

@@ -305,6 +305,6 @@ func (d *decider) reportSidecar(c ReportSidecar) *Refusal {
 	if c.Number > 0 && c.Number != d.s.named()+1 {
 		return refuse("STALE", "The run does not ask for this sidecar.")
 	}
-	d.emit(SidecarStarted{Number: c.Number, Sidecar: c.Sidecar, Agent: c.Agent, Purpose: c.Purpose, Outlives: c.Outlives, Code: c.Code})
+	d.emit(SidecarStarted(c))
 	return nil
 }

@@ -151,6 +151,25 @@ func (w *world) tell(i int, key, child string) []action {
 	}}}
 }
 
+// beside begins a sidecar; that it began is reported later.
+func (w *world) beside(i int, e run.DispatchSidecar) []action {
+	return []action{{"worker " + strconv.Itoa(i) + " begins " + e.Key(), func(w *world) error {
+		w.workers[i].hands = append(w.workers[i].hands, hand{Key: e.Key(), Beside: e.Number})
+		return nil
+	}}}
+}
+
+// orDeclines adds that a child turns out not to be possible, as often as the
+// scope allows.
+func (w *world) orDeclines(starts []action, declines action) []action {
+	if w.left.Declines > 0 {
+		starts = append(starts, declines)
+	}
+	return starts
+}
+
+func spendDecline(w *world) { w.left.Declines-- }
+
 // bring reports what was learnt of children.
 func (w *world) bring(i, h int, held hand) []action {
 	var command run.Command = run.ReportChildren{Ends: held.Ends}

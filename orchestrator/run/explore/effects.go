@@ -39,26 +39,16 @@ func (w *world) prepare(i int, effect run.Effect) []action {
 	case run.CollectChildren:
 		return w.collect(i, e.Key())
 	case run.StartReview:
-		reviews := intend(run.BeginReview{Of: e.Of, Child: w.review(e.Of)}, nil)
-		if w.left.Declines > 0 {
-			reviews = append(reviews, submit(" declines", run.DeclineReview{Of: e.Of, Code: "NOT_FOUND"}, func(w *world) { w.left.Declines-- }))
-		}
-		return reviews
+		return w.orDeclines(intend(run.BeginReview{Of: e.Of, Child: w.review(e.Of)}, nil), submit(" declines", run.DeclineReview{Of: e.Of, Code: "NOT_FOUND"}, spendDecline))
 	case run.DispatchSidecar:
-		return []action{{name + " begins", func(w *world) error {
-			w.workers[i].hands = append(w.workers[i].hands, hand{Key: e.Key(), Beside: e.Number})
-			return nil
-		}}}
+		return w.beside(i, e)
 	case run.StopChild:
 		return w.tell(i, e.Key(), e.Child)
 	case run.DispatchCall:
 		if w.state.Call(e.Call).Delegate != "" {
 			delegated := intend(run.BeginCall{Epoch: epoch, Call: e.Call, Key: "run/" + strconv.Itoa(e.Call), Inputs: run.CallInputs{Arguments: []byte(`{}`)},
 				NotAfterMs: deadlineMs, Child: w.spawn(e.Call)}, nil)
-			if w.left.Declines > 0 {
-				delegated = append(delegated, submit(" declines", run.DeclineCall{Call: e.Call, Code: "NOT_FOUND"}, func(w *world) { w.left.Declines-- }))
-			}
-			return delegated
+			return w.orDeclines(delegated, submit(" declines", run.DeclineCall{Call: e.Call, Code: "NOT_FOUND"}, spendDecline))
 		}
 		return intend(run.BeginCall{Epoch: epoch, Call: e.Call, Key: "run/" + strconv.Itoa(e.Call), Inputs: run.CallInputs{Arguments: []byte(`{}`)}, NotAfterMs: deadlineMs},
 			&hand{Key: e.Key(), Call: e.Call, Intent: e.Intent})
