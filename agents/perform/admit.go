@@ -1,6 +1,7 @@
 package perform
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ type Order struct {
 	History      []run.Message // what was said in the conversation before, oldest first
 	CommandID    string        // empty for none: a repeat starts another run
 	MicroUSD     int64         // a lower budget than the agent's; 0 for the agent's
+	GoalBytes    int           // what the goal has at most; 0: 64 KiB, as much as a person says
 	Said         *Said         // what gives the agent the turn; Goal is empty then
 }
 
@@ -113,8 +115,8 @@ func (a *Admission) goal(ctx context.Context, order Order) (id string, payload e
 	if order.Said != nil {
 		size, id = order.Said.Text.Size, order.Said.Run
 	}
-	if size == 0 || size > maxGoal {
-		return id, payload, &run.Refusal{Code: "GOAL", Detail: fmt.Sprintf("Give a goal of 1 to %d bytes.", maxGoal)}
+	if most := cmp.Or(order.GoalBytes, maxGoal); size == 0 || size > most {
+		return id, payload, &run.Refusal{Code: "GOAL", Detail: fmt.Sprintf("Give a goal of 1 to %d bytes.", most)}
 	}
 	if order.Said == nil {
 		_, payload = engine.Seal(a.source, id, order.Person.ID, policy.Marking{Integrity: policy.Trusted}, []byte(order.Goal))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -133,4 +134,32 @@ func TestWhatFailedIsTakenAgainFromTheCommandLine(t *testing.T) {
 	out = must(t, "research", "retry", id, "--agent", research.Reader, "--as", "liam.byrne")
 	require.Contains(t, out, "1 of 1 done")
 	require.Contains(t, out, "   > The quay gate closes at nine in the evening for every lorry.\n")
+}
+
+// A plan may be longer than what a person says, and takes several turns.
+func TestAResearchOfManyBranches(t *testing.T) {
+	h := atHome(t)
+	c, err := h.as("liam.byrne")
+	require.NoError(t, err)
+	branches := make([]client.PlannedBranch, 150)
+	for n := range branches {
+		branches[n].Title = fmt.Sprintf("branch %d", n)
+		for i := range 3 {
+			branches[n].Inputs = append(branches[n].Inputs, fmt.Sprintf("%0200d-%d.txt", n, i))
+		}
+	}
+	begun, err := c.StartResearch(t.Context(), client.StartResearch{Coordinator: research.Coordinator, Question: "When does the quay gate close?", Branches: branches,
+		Agent: research.Reader, Consolidator: research.Consolidator})
+	require.NoError(t, err)
+	last := begun
+	require.NoError(t, c.ResearchProgress(t.Context(), begun.ID, func(r client.Research) (bool, error) {
+		last = r
+		return true, nil
+	}))
+	require.Equal(t, []any{"COMPLETED", 150}, []any{last.Status, last.Done})
+	whole, err := c.Run(t.Context(), begun.ID)
+	require.NoError(t, err)
+	require.Len(t, whole.Calls, 150, "nothing was found, so nothing is made one")
+	require.Len(t, whole.Turns, 4)
+	require.Zero(t, whole.Budget.Reserved.Tokens)
 }

@@ -50,7 +50,7 @@ func (r Researches) begin(ctx context.Context, caller graph.Caller, person polic
 	if len(goal) > maxGoal {
 		return graph.Outcome{}, &run.Refusal{Code: "TOO_LARGE", Detail: "The plan is too long; give fewer branches, or shorter titles and briefs."}
 	}
-	order := perform.Order{Person: person, By: caller.Identity, Agent: in.Coordinator, Goal: string(goal), CommandID: in.CommandID}
+	order := perform.Order{Person: person, By: caller.Identity, Agent: in.Coordinator, Goal: string(goal), GoalBytes: maxGoal, CommandID: in.CommandID}
 	if in.MicroUSD != nil {
 		if *in.MicroUSD == 0 {
 			return graph.Outcome{}, &run.Refusal{Code: "BUDGET", Detail: "A research with a budget of zero could do nothing; give it some money."}
