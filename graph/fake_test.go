@@ -30,21 +30,20 @@ var now = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
 // world is one organisation in memory: one run, its texts and its people.
 type world struct {
-	mu         sync.Mutex // guards people
-	people     map[string]policy.Principal
-	unlisted   error // why nobody can be looked up
-	records    []run.Record
-	texts      map[string]string
-	replayed   bool
-	refusal    error
-	commands   []run.Command
-	live       chan run.Record // nil: replay, then end
-	changes    chan []string   // of memory
-	above      []*run.State    // of the run
-	below      []run.Head
-	dispatched []graph.DispatchInput
-	tree       chan run.Record // of the run and all below it
-	follows    opaque.Places   // how the tree was last followed
+	mu       sync.Mutex // guards people
+	people   map[string]policy.Principal
+	unlisted error // why nobody can be looked up
+	records  []run.Record
+	texts    map[string]string
+	replayed bool
+	refusal  error
+	commands []run.Command
+	live     chan run.Record // nil: replay, then end
+	changes  chan []string   // of memory
+	above    []*run.State    // of the run
+	below    []run.Head
+	tree     chan run.Record // of the run and all below it
+	follows  opaque.Places   // how the tree was last followed
 }
 
 func newWorld(t *testing.T) *world {

@@ -142,26 +142,3 @@ func TestEventsOfATreeHaveCursorsOverAllItsRuns(t *testing.T) {
 		require.Contains(t, string(refused.Payload), "CURSOR_INVALID")
 	}
 }
-
-func (t trees) Dispatch(_ context.Context, _ graph.Caller, in graph.DispatchInput) (graph.Outcome, error) {
-	t.dispatched = append(t.dispatched, in)
-	return graph.Outcome{Run: "r1"}, t.refusal
-}
-
-func TestARunIsSentBesideAnother(t *testing.T) {
-	s := serve(t)
-	const sidecar = `mutation($id:ID!,$lands:Landing!){dispatchSidecar(input:{run:$id,agent:"reader",purpose:CHECK,brief:"look again",lands:$lands,commandId:"c1"}){run{id} outcome userErrors{code field}}}`
-	got := s.ask(t, "anna", sidecar, map[string]any{"id": s.runID(t), "lands": "EVIDENCE"})
-	require.Contains(t, got.raw, `{"run":{"id":"`+s.runID(t)+`"},"outcome":"ACCEPTED","userErrors":[]}`)
-	got = s.ask(t, "anna", `mutation($id:ID!){delegateRun(input:{run:$id,agent:"reader",brief:"do this",outlives:true,commandId:"c2"}){outcome userErrors{code}}}`, map[string]any{"id": s.runID(t)})
-	require.Contains(t, got.raw, `{"outcome":"ACCEPTED","userErrors":[]}`)
-	require.Equal(t, []graph.DispatchInput{
-		{Main: "r1", Kind: run.Sidecar, Agent: "reader", Purpose: run.ForCheck, Brief: "look again", Lands: run.LandsAsEvidence, CommandID: "c1"},
-		{Main: "r1", Kind: run.SubAgent, Agent: "reader", Brief: "do this", Lands: run.LandsAsEvidence, Outlives: true, CommandID: "c2"},
-	}, s.dispatched)
-	got = s.ask(t, "anna", sidecar, map[string]any{"id": s.runID(t), "lands": "RESULT"})
-	require.Contains(t, got.raw, `"userErrors":[{"code":"INVALID","field":"lands"}]`)
-	s.refusal = &run.Refusal{Code: "RUN_ENDED", Detail: "x"}
-	got = s.ask(t, "anna", sidecar, map[string]any{"id": s.runID(t), "lands": "STEER"})
-	require.Contains(t, got.raw, `{"run":null,"outcome":null,"userErrors":[{"code":"RUN_ENDED","field":null}]}`)
-}

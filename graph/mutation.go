@@ -116,39 +116,6 @@ func (r mutations) StartRun(ctx context.Context, in generated.StartRunInput) (*g
 	return r.runPayload(ctx, in.ClientMutationID, outcome, err)
 }
 
-// DispatchSidecar starts a sidecar beside a run.
-func (r mutations) DispatchSidecar(ctx context.Context, in generated.DispatchSidecarInput) (*generated.RunPayload, error) {
-	outcome, err := r.dispatch(ctx, in.CommandID, in.Run, DispatchInput{Kind: run.Sidecar, Purpose: run.Purpose(in.Purpose), Agent: in.Agent, Brief: in.Brief,
-		Lands: run.Landing(in.Lands), Outlives: in.Outlives})
-	return r.runPayload(ctx, in.ClientMutationID, outcome, err)
-}
-
-// DelegateRun starts another agent's run beside a run.
-func (r mutations) DelegateRun(ctx context.Context, in generated.DelegateRunInput) (*generated.RunPayload, error) {
-	outcome, err := r.dispatch(ctx, in.CommandID, in.Run, DispatchInput{Kind: run.SubAgent, Agent: in.Agent, Brief: in.Brief,
-		Lands: run.Landing(in.Lands), Outlives: in.Outlives})
-	return r.runPayload(ctx, in.ClientMutationID, outcome, err)
-}
-
-func (r mutations) dispatch(ctx context.Context, commandID *string, id string, in DispatchInput) (Outcome, error) {
-	c, err := r.command(ctx, commandID)
-	if err != nil {
-		return Outcome{}, err
-	}
-	if err := checkText("brief", in.Brief, maxText); err != nil {
-		return Outcome{}, err
-	}
-	if in.Lands == run.LandsAsResult {
-		return Outcome{}, &inputError{"INVALID", "lands", "Nothing waits for it: it lands as STEER, EVIDENCE or MESSAGE."}
-	}
-	parts, err := opaque.ReadID(id, c.caller.Principal.Organisation, opaque.Run, 1)
-	if err != nil {
-		return Outcome{}, err
-	}
-	in.Main, in.CommandID = parts[0], c.id
-	return r.config.Trees.Dispatch(ctx, c.caller, in)
-}
-
 func (r mutations) startRun(ctx context.Context, in generated.StartRunInput) (Outcome, error) {
 	c, err := r.command(ctx, in.CommandID)
 	if err != nil {

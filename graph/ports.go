@@ -89,18 +89,6 @@ type Runs interface {
 	Events(ctx context.Context, caller Caller, runID string, after uint64) ([]run.Record, error)
 }
 
-// DispatchInput asks for a run beside another one.
-type DispatchInput struct {
-	Main      string // run id
-	Kind      run.Kind
-	Agent     string // name
-	Purpose   run.Purpose
-	Brief     string
-	Lands     run.Landing
-	Outlives  bool // it goes on when the other one has ended
-	CommandID string
-}
-
 // Trees are what stands above and below the runs that the caller may see; who
 // may see a run may see those below it, but for the private sides of shares.
 // Others are engine.ErrNotFound.
@@ -111,9 +99,6 @@ type Trees interface {
 	// Children returns the rows of the runs right below, those that started first
 	// first.
 	Children(ctx context.Context, caller Caller, runID string) ([]run.Head, error)
-	// Dispatch starts a run beside one that the caller may guide, on money of its
-	// own. What is not accepted is a *run.Refusal.
-	Dispatch(ctx context.Context, caller Caller, in DispatchInput) (Outcome, error)
 	// Follow tells the records of the run and of all below it after the places,
 	// as far as the caller may see them, without gap or repeat: each run's in their order, and a child's after the one
 	// by which its parent started it. The channel is closed when the context ends,

@@ -75,8 +75,6 @@ type MutationResolver interface {
 	SetTurns(ctx context.Context, input SetTurnsInput) (*GatheringPayload, error)
 	SendMessage(ctx context.Context, input SendMessageInput) (*SendMessagePayload, error)
 	StartRun(ctx context.Context, input StartRunInput) (*RunPayload, error)
-	DispatchSidecar(ctx context.Context, input DispatchSidecarInput) (*RunPayload, error)
-	DelegateRun(ctx context.Context, input DelegateRunInput) (*RunPayload, error)
 	StartResearch(ctx context.Context, input StartResearchInput) (*ResearchPayload, error)
 	RetryBranches(ctx context.Context, input RetryBranchesInput) (*ResearchPayload, error)
 	SteerRun(ctx context.Context, input SteerRunInput) (*RunPayload, error)
@@ -194,8 +192,6 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("DecideApprovalInput", ec.unmarshalInputDecideApprovalInput),
 			graphql.NewInputUnmarshaler("DecideShareInput", ec.unmarshalInputDecideShareInput),
 			graphql.NewInputUnmarshaler("DeclassifyInput", ec.unmarshalInputDeclassifyInput),
-			graphql.NewInputUnmarshaler("DelegateRunInput", ec.unmarshalInputDelegateRunInput),
-			graphql.NewInputUnmarshaler("DispatchSidecarInput", ec.unmarshalInputDispatchSidecarInput),
 			graphql.NewInputUnmarshaler("ForgetInput", ec.unmarshalInputForgetInput),
 			graphql.NewInputUnmarshaler("GrantDelegationInput", ec.unmarshalInputGrantDelegationInput),
 			graphql.NewInputUnmarshaler("KillInput", ec.unmarshalInputKillInput),
@@ -2367,24 +2363,6 @@ type Mutation {
     "What to start."
     input: StartRunInput!
   ): RunPayload!
-  """
-  Starts a sidecar beside a run that the viewer may guide: it only reads, may do
-  no more than that run and the viewer, and spends money of its own. The payload
-  has the sidecar's run.
-  """
-  dispatchSidecar(
-    "What to start, and beside which run."
-    input: DispatchSidecarInput!
-  ): RunPayload!
-  """
-  Has another agent do something beside a run that the viewer may guide. It may do
-  no more than that run and the viewer, and spends money of its own. The payload
-  has the new run.
-  """
-  delegateRun(
-    "What to start, and beside which run."
-    input: DelegateRunInput!
-  ): RunPayload!
   "Has a question looked into by many runs, branch by branch, and made one of what they found."
   startResearch(
     "What to look into."
@@ -2935,44 +2913,6 @@ type RunPayload {
   "Why it was not accepted."
   userErrors: [UserError!]!
   "From the input."
-  clientMutationId: String
-}
-
-"A sidecar to start."
-input DispatchSidecarInput {
-  "Global id of the run that it goes beside."
-  run: ID!
-  "The agent's name."
-  agent: String!
-  "What it is for."
-  purpose: Purpose!
-  "What it is to do, 64 KiB at most."
-  brief: String!
-  "Where its result goes; RESULT is for what a run itself starts."
-  lands: Landing! = EVIDENCE
-  "Whether it goes on when the run has ended."
-  outlives: Boolean! = false
-  "Made by the client: a repeat returns the first result."
-  commandId: String
-  "Echoed."
-  clientMutationId: String
-}
-
-"A run of another agent to start beside one."
-input DelegateRunInput {
-  "Global id of the run that it goes beside."
-  run: ID!
-  "The agent's name."
-  agent: String!
-  "What it is to do, 64 KiB at most."
-  brief: String!
-  "Where its result goes; RESULT is for what a run itself starts."
-  lands: Landing! = EVIDENCE
-  "Whether it goes on when the run has ended."
-  outlives: Boolean! = false
-  "Made by the client: a repeat returns the first result."
-  commandId: String
-  "Echoed."
   clientMutationId: String
 }
 
@@ -5805,40 +5745,12 @@ func (ec *executionContext) field_Mutation_declassify_args(ctx context.Context, 
 	return args, nil
 }
 
-func (ec *executionContext) field_Mutation_delegateRun_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
-		func(ctx context.Context, v any) (DelegateRunInput, error) {
-			return ec.unmarshalNDelegateRunInput2gantryᚗdevᚋgraphᚋgeneratedᚐDelegateRunInput(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["input"] = arg0
-	return args, nil
-}
-
 func (ec *executionContext) field_Mutation_deleteSchedule_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (ChangeScheduleInput, error) {
 			return ec.unmarshalNChangeScheduleInput2gantryᚗdevᚋgraphᚋgeneratedᚐChangeScheduleInput(ctx, v)
-		})
-	if err != nil {
-		return nil, err
-	}
-	args["input"] = arg0
-	return args, nil
-}
-
-func (ec *executionContext) field_Mutation_dispatchSidecar_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
-	var err error
-	args := map[string]any{}
-	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
-		func(ctx context.Context, v any) (DispatchSidecarInput, error) {
-			return ec.unmarshalNDispatchSidecarInput2gantryᚗdevᚋgraphᚋgeneratedᚐDispatchSidecarInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -16129,94 +16041,6 @@ func (ec *executionContext) fieldContext_Mutation_startRun(ctx context.Context, 
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_startRun_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Mutation_dispatchSidecar(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_dispatchSidecar(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().DispatchSidecar(ctx, fc.Args["input"].(DispatchSidecarInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *RunPayload) graphql.Marshaler {
-			return ec.marshalNRunPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRunPayload(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_dispatchSidecar(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RunPayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_dispatchSidecar_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
-		ec.Error(ctx, err)
-		return fc, err
-	}
-	return fc, nil
-}
-
-func (ec *executionContext) _Mutation_delegateRun(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
-	return graphql.ResolveField(
-		ctx,
-		ec.OperationContext,
-		field,
-		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.fieldContext_Mutation_delegateRun(ctx, field)
-		},
-		func(ctx context.Context) (any, error) {
-			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Mutation().DelegateRun(ctx, fc.Args["input"].(DelegateRunInput))
-		},
-		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *RunPayload) graphql.Marshaler {
-			return ec.marshalNRunPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRunPayload(ctx, selections, v)
-		},
-		true,
-		true,
-	)
-}
-func (ec *executionContext) fieldContext_Mutation_delegateRun(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	fc = &graphql.FieldContext{
-		Object:     "Mutation",
-		Field:      field,
-		IsMethod:   true,
-		IsResolver: true,
-		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
-			return ec.childFields_RunPayload(ctx, field)
-		},
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = ec.Recover(ctx, r)
-			ec.Error(ctx, err)
-		}
-	}()
-	ctx = graphql.WithFieldContext(ctx, fc)
-	if fc.Args, err = ec.field_Mutation_delegateRun_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -27607,195 +27431,6 @@ func UnmarshalDeclassifyInput(ctx context.Context, raw any) (DeclassifyInput, er
 	return out, err
 }
 
-func (ec *executionContext) unmarshalInputDelegateRunInput(ctx context.Context, obj any) (DelegateRunInput, error) {
-	var it DelegateRunInput
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	if _, present := asMap["lands"]; !present {
-		asMap["lands"] = "EVIDENCE"
-	}
-	if _, present := asMap["outlives"]; !present {
-		asMap["outlives"] = false
-	}
-
-	fieldsInOrder := [...]string{"run", "agent", "brief", "lands", "outlives", "commandId", "clientMutationId"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "run":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("run"))
-			data, err := ec.unmarshalNID2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Run = data
-		case "agent":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("agent"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Agent = data
-		case "brief":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("brief"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Brief = data
-		case "lands":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lands"))
-			data, err := ec.unmarshalNLanding2gantryᚗdevᚋgraphᚋgeneratedᚐLanding(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Lands = data
-		case "outlives":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("outlives"))
-			data, err := ec.unmarshalNBoolean2bool(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Outlives = data
-		case "commandId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.CommandID = data
-		case "clientMutationId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.ClientMutationID = data
-		}
-	}
-	return it, nil
-}
-
-// UnmarshalDelegateRunInput unmarshals raw into the DelegateRunInput input type, using the
-// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
-// object that was not passed as a field argument.
-//
-// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
-// and the returned error says so.
-func UnmarshalDelegateRunInput(ctx context.Context, raw any) (DelegateRunInput, error) {
-	var out DelegateRunInput
-	err := graphql.UnmarshalNamedInputFromContext(ctx, "DelegateRunInput", raw, &out)
-	return out, err
-}
-
-func (ec *executionContext) unmarshalInputDispatchSidecarInput(ctx context.Context, obj any) (DispatchSidecarInput, error) {
-	var it DispatchSidecarInput
-	if obj == nil {
-		return it, nil
-	}
-
-	asMap := map[string]any{}
-	for k, v := range obj.(map[string]any) {
-		asMap[k] = v
-	}
-
-	if _, present := asMap["lands"]; !present {
-		asMap["lands"] = "EVIDENCE"
-	}
-	if _, present := asMap["outlives"]; !present {
-		asMap["outlives"] = false
-	}
-
-	fieldsInOrder := [...]string{"run", "agent", "purpose", "brief", "lands", "outlives", "commandId", "clientMutationId"}
-	for _, k := range fieldsInOrder {
-		v, ok := asMap[k]
-		if !ok {
-			continue
-		}
-		switch k {
-		case "run":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("run"))
-			data, err := ec.unmarshalNID2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Run = data
-		case "agent":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("agent"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Agent = data
-		case "purpose":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("purpose"))
-			data, err := ec.unmarshalNPurpose2gantryᚗdevᚋgraphᚋgeneratedᚐPurpose(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Purpose = data
-		case "brief":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("brief"))
-			data, err := ec.unmarshalNString2string(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Brief = data
-		case "lands":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lands"))
-			data, err := ec.unmarshalNLanding2gantryᚗdevᚋgraphᚋgeneratedᚐLanding(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Lands = data
-		case "outlives":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("outlives"))
-			data, err := ec.unmarshalNBoolean2bool(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.Outlives = data
-		case "commandId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.CommandID = data
-		case "clientMutationId":
-			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
-			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
-			if err != nil {
-				return it, err
-			}
-			it.ClientMutationID = data
-		}
-	}
-	return it, nil
-}
-
-// UnmarshalDispatchSidecarInput unmarshals raw into the DispatchSidecarInput input type, using the
-// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
-// object that was not passed as a field argument.
-//
-// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
-// and the returned error says so.
-func UnmarshalDispatchSidecarInput(ctx context.Context, raw any) (DispatchSidecarInput, error) {
-	var out DispatchSidecarInput
-	err := graphql.UnmarshalNamedInputFromContext(ctx, "DispatchSidecarInput", raw, &out)
-	return out, err
-}
-
 func (ec *executionContext) unmarshalInputForgetInput(ctx context.Context, obj any) (ForgetInput, error) {
 	var it ForgetInput
 	if obj == nil {
@@ -33875,20 +33510,6 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
-		case "dispatchSidecar":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_dispatchSidecar(ctx, field)
-			})
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
-		case "delegateRun":
-			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
-				return ec._Mutation_delegateRun(ctx, field)
-			})
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
-			}
 		case "startResearch":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_startResearch(ctx, field)
@@ -37886,11 +37507,6 @@ func (ec *executionContext) unmarshalNDeclassifyInput2gantryᚗdevᚋgraphᚋgen
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalNDelegateRunInput2gantryᚗdevᚋgraphᚋgeneratedᚐDelegateRunInput(ctx context.Context, v any) (DelegateRunInput, error) {
-	res, err := ec.unmarshalInputDelegateRunInput(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
 func (ec *executionContext) marshalNDeputy2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐDeputyᚄ(ctx context.Context, sel ast.SelectionSet, v []*Deputy) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -37921,11 +37537,6 @@ func (ec *executionContext) marshalNDeputyPayload2ᚖgantryᚗdevᚋgraphᚋgene
 		return graphql.Null
 	}
 	return ec._DeputyPayload(ctx, sel, v)
-}
-
-func (ec *executionContext) unmarshalNDispatchSidecarInput2gantryᚗdevᚋgraphᚋgeneratedᚐDispatchSidecarInput(ctx context.Context, v any) (DispatchSidecarInput, error) {
-	res, err := ec.unmarshalInputDispatchSidecarInput(ctx, v)
-	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNDocumentPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐDocumentPayload(ctx context.Context, sel ast.SelectionSet, v *DocumentPayload) graphql.Marshaler {
@@ -38730,16 +38341,6 @@ func (ec *executionContext) unmarshalNPromoteInput2gantryᚗdevᚋgraphᚋgenera
 func (ec *executionContext) unmarshalNPublishAgentInput2gantryᚗdevᚋgraphᚋgeneratedᚐPublishAgentInput(ctx context.Context, v any) (PublishAgentInput, error) {
 	res, err := ec.unmarshalInputPublishAgentInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) unmarshalNPurpose2gantryᚗdevᚋgraphᚋgeneratedᚐPurpose(ctx context.Context, v any) (Purpose, error) {
-	var res Purpose
-	err := res.UnmarshalGQL(v)
-	return res, graphql.ErrorOnPath(ctx, err)
-}
-
-func (ec *executionContext) marshalNPurpose2gantryᚗdevᚋgraphᚋgeneratedᚐPurpose(ctx context.Context, sel ast.SelectionSet, v Purpose) graphql.Marshaler {
-	return v
 }
 
 func (ec *executionContext) marshalNQuestion2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐQuestionᚄ(ctx context.Context, sel ast.SelectionSet, v []*Question) graphql.Marshaler {

@@ -630,24 +630,6 @@ type DeclassifyInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
-// A run of another agent to start beside one.
-type DelegateRunInput struct {
-	// Global id of the run that it goes beside.
-	Run string `json:"run"`
-	// The agent's name.
-	Agent string `json:"agent"`
-	// What it is to do, 64 KiB at most.
-	Brief string `json:"brief"`
-	// Where its result goes; RESULT is for what a run itself starts.
-	Lands Landing `json:"lands"`
-	// Whether it goes on when the run has ended.
-	Outlives bool `json:"outlives"`
-	// Made by the client: a repeat returns the first result.
-	CommandID *string `json:"commandId,omitempty"`
-	// Echoed.
-	ClientMutationID *string `json:"clientMutationId,omitempty"`
-}
-
 // Who decides and answers for a person for a while, under every rule of who may decide.
 type Deputy struct {
 	// For whom.
@@ -669,26 +651,6 @@ type DeputyPayload struct {
 	// Why it was not accepted.
 	UserErrors []*UserError `json:"userErrors"`
 	// From the input.
-	ClientMutationID *string `json:"clientMutationId,omitempty"`
-}
-
-// A sidecar to start.
-type DispatchSidecarInput struct {
-	// Global id of the run that it goes beside.
-	Run string `json:"run"`
-	// The agent's name.
-	Agent string `json:"agent"`
-	// What it is for.
-	Purpose Purpose `json:"purpose"`
-	// What it is to do, 64 KiB at most.
-	Brief string `json:"brief"`
-	// Where its result goes; RESULT is for what a run itself starts.
-	Lands Landing `json:"lands"`
-	// Whether it goes on when the run has ended.
-	Outlives bool `json:"outlives"`
-	// Made by the client: a repeat returns the first result.
-	CommandID *string `json:"commandId,omitempty"`
-	// Echoed.
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 

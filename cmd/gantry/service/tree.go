@@ -9,7 +9,6 @@ import (
 	"github.com/sourcegraph/conc"
 
 	"gantry.dev/agents"
-	"gantry.dev/agents/perform"
 	"gantry.dev/graph"
 	"gantry.dev/graph/opaque"
 	"gantry.dev/orchestrator/bus"
@@ -187,24 +186,6 @@ func (t Trees) Children(ctx context.Context, caller graph.Caller, runID string) 
 	}
 	seen := glasses{Service: t.Service, person: caller.Principal}
 	return seen.visible(ctx, slices.DeleteFunc(all, func(head run.Head) bool { return head.Parent != runID }))
-}
-
-// Dispatch starts a run beside one that the caller may guide.
-func (t Trees) Dispatch(ctx context.Context, caller graph.Caller, in graph.DispatchInput) (graph.Outcome, error) {
-	state, err := Runs{t.Service}.State(ctx, caller, in.Main)
-	if err != nil {
-		return graph.Outcome{}, err
-	}
-	_, person, err := t.Fresh(ctx, caller)
-	if err != nil {
-		return graph.Outcome{}, err
-	}
-	if err := t.MayAsk(ctx, person, state, run.Steer{}); err != nil {
-		return graph.Outcome{}, err
-	}
-	admitted, err := t.Admission.Dispatch(ctx, perform.Dispatch{Main: in.Main, Person: person, By: caller.Identity, Kind: in.Kind, Agent: in.Agent,
-		Purpose: in.Purpose, Brief: in.Brief, Lands: in.Lands, Outlives: in.Outlives, CommandID: in.CommandID})
-	return graph.Outcome{Run: admitted.Run, Replayed: admitted.Replayed}, err
 }
 
 // Follow tells the records of a run and of all below it after the places, each

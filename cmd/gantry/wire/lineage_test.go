@@ -179,33 +179,3 @@ func TestARunsPeopleSeeAndStopWhatIsBelowIt(t *testing.T) {
 	require.Equal(t, "COMPLETED", amara.ended(root.ID).Status, "the run above goes on with what became of it")
 	require.Zero(t, h.entries("INV-1004"))
 }
-
-// Whoever may guide a run sends another beside it: it is a run of its own, below
-// the first, on money of its own, and what it found comes to the first.
-func TestAPersonSendsASidecarAndAnAgentBesideARun(t *testing.T) {
-	t.Parallel()
-	h := openHouse(t, plan{organisation: inAChain})
-	amara, tomas, jonas := h.as(asker), h.as(controller), h.as(colleague)
-	main, err := amara.StartRun(t.Context(), client.Start{Agent: reconciler, Goal: "Reconcile INV-1004."})
-	require.NoError(t, err)
-	approval := tomas.held(main.ID)
-	sidecar := map[string]any{"run": main.ID, "agent": reconciler, "purpose": "RESEARCH", "brief": "Say which invoices you know.", "lands": "EVIDENCE", "commandId": "beside"}
-	require.Equal(t, "NOT_FOUND", jonas.mutate("dispatchSidecar", sidecar).code())
-	require.Equal(t, "NOT_ENTITLED", tomas.mutate("dispatchSidecar", sidecar).code(), "who only decides a call of it")
-	sent := amara.mutate("dispatchSidecar", sidecar)
-	require.Empty(t, sent.UserErrors)
-	require.Equal(t, "ACCEPTED", sent.Outcome)
-	again := amara.mutate("dispatchSidecar", sidecar)
-	require.Equal(t, "REPLAYED", again.Outcome)
-	require.Equal(t, sent.Run.ID, again.Run.ID)
-	require.Equal(t, "COMPLETED", amara.ended(sent.Run.ID).Status)
-	children, err := amara.Children(t.Context(), main.ID)
-	require.NoError(t, err)
-	require.Len(t, children, 1)
-	require.Equal(t, []any{"SIDECAR", "RESEARCH", reconciler, sent.Run.ID}, []any{children[0].Kind, children[0].Purpose, children[0].Agent, children[0].Run.ID})
-	require.Nil(t, children[0].Carve, "it has money of its own")
-	tomas.decide(approval, true)
-	require.Equal(t, "COMPLETED", amara.ended(main.ID).Status)
-	refused := map[string]any{"run": main.ID, "agent": reconciler, "brief": "Say which invoices you know."}
-	require.Equal(t, "RUN_ENDED", amara.mutate("delegateRun", refused).code())
-}
