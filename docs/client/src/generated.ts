@@ -64,7 +64,9 @@ export type WaitReason =
   /** An operator. */
   | 'OPERATOR'
   /** A later time, to try again. */
-  | 'RETRY';
+  | 'RETRY'
+  /** Runs that it started. */
+  | 'CHILDREN';
 
 /** Why a run ended. */
 export type EndReason =
