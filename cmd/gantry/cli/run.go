@@ -185,6 +185,7 @@ func runsCommand() *cobra.Command {
 	var asJSON bool
 	var filter client.Filter
 	var most int
+	var below bool
 	command := ask.Server("runs", "List runs, latest first", cobra.NoArgs, func(command *cobra.Command, c *client.Client, _ []string) error {
 		if err := atLeastOne("--last", most); err != nil {
 			return err
@@ -195,6 +196,7 @@ func runsCommand() *cobra.Command {
 				return err
 			}
 		}
+		filter.Roots = !below
 		runs, err := c.Runs(command.Context(), filter, most)
 		if err != nil {
 			return err
@@ -218,6 +220,7 @@ func runsCommand() *cobra.Command {
 	command.Flags().StringSliceVar(&filter.Statuses, "status", nil, "only runs of these statuses, for example WAITING,FAILED")
 	command.Flags().StringVar(&filter.Agent, "agent", "", "only runs of this agent")
 	command.Flags().StringVar(&filter.Subject, "for", "", "only runs for this principal")
+	command.Flags().BoolVar(&below, "below", false, "also runs that other runs started")
 	command.Flags().IntVar(&most, "last", 20, "how many at most")
 	ask.JSONFlag(command, &asJSON, "a JSON array")
 	return command

@@ -323,12 +323,16 @@ type Filter struct {
 	Statuses []string
 	Agent    string // name
 	Subject  string // principal id
+	Roots    bool   // only runs that no other run started
 }
 
 func (f Filter) variables() map[string]any {
 	filter := map[string]any{}
 	if len(f.Statuses) > 0 {
 		filter["statuses"] = f.Statuses
+	}
+	if f.Roots {
+		filter["kinds"] = []string{"ROOT"}
 	}
 	if f.Agent != "" {
 		filter["agent"] = f.Agent

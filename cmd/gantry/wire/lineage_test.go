@@ -157,7 +157,9 @@ func TestARunsPeopleSeeAndStopWhatIsBelowIt(t *testing.T) {
 	}
 	for filter, want := range map[string][]string{`{kinds:[ROOT]}`: {root.ID}, `{kinds:[SUB_AGENT,SIDECAR]}`: {child, grandchild}, `{parent:"` + child + `"}`: {grandchild}, `{kinds:[SIDECAR]}`: {}} {
 		var got struct {
-			Runs struct{ Edges []struct{ Node struct{ ID string } } }
+			Runs struct {
+				Edges []struct{ Node struct{ ID string } }
+			}
 		}
 		amara.ask(`{runs(filter:`+filter+`){edges{node{id}}}}`, nil, &got)
 		ids := []string{}
@@ -178,4 +180,42 @@ func TestARunsPeopleSeeAndStopWhatIsBelowIt(t *testing.T) {
 	require.Equal(t, "CANCELLED", amara.ended(grandchild).Status)
 	require.Equal(t, "COMPLETED", amara.ended(root.ID).Status, "the run above goes on with what became of it")
 	require.Zero(t, h.entries("INV-1004"))
+}
+
+// The private side of a share is no part of the tree for whoever borrows: not
+// among the runs below, and not in the stream of the tree.
+func TestAPrivateSideIsNoPartOfTheBorrowersTree(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t, plan{})
+	liam, ruth, keiko := h.as(borrower), h.as(lender), h.as(keeper)
+	ctx := t.Context()
+	asked, err := liam.RequestShare(ctx, client.GrantInput{Agent: "pay-librarian", Department: "sales", Reason: "Offers.", Ceiling: &client.CeilingInput{Labels: []string{"hr-salary"}},
+		Yields: []client.Yield{{Name: "within-band", Description: "Whether it fits.", Schema: `{"type":"boolean"}`}}})
+	require.NoError(t, err)
+	for _, who := range []*person{ruth, keiko} {
+		_, err = who.DecideShare(ctx, asked.ID, true, "")
+		require.NoError(t, err)
+	}
+	root, err := liam.StartRun(ctx, client.Start{Agent: "pay-librarian", Goal: "Is 6000 EUR a month within band D?"})
+	require.NoError(t, err)
+	require.Equal(t, "COMPLETED", liam.ended(root.ID).Status)
+	private, err := ruth.RunID(ctx, run.ChildOfCall(client.ShortID(root.ID), 2))
+	require.NoError(t, err)
+	told := func(who *person) map[string]int {
+		events := map[string]int{}
+		require.NoError(t, who.TreeEvents(ctx, root.ID, "", func(e client.Event) (bool, error) {
+			events[e.Run]++
+			return e.Run != root.ID || e.Kind != "ended", nil
+		}))
+		return events
+	}
+	children, err := liam.Children(ctx, root.ID)
+	require.NoError(t, err)
+	require.Empty(t, children)
+	require.NotContains(t, told(liam), private)
+	children, err = ruth.Children(ctx, root.ID)
+	require.NoError(t, err)
+	require.Len(t, children, 1)
+	require.Equal(t, private, children[0].Run.ID)
+	require.Contains(t, told(ruth), private, "who answers for the agent has it in the tree")
 }
