@@ -124,6 +124,8 @@ type Limits struct {
 	Depth         int           `json:"depth"`      // levels of sub-agents; 0 for none
 	FanOut        int           `json:"fanOut"`     // children of one run
 	RunsAtOnce    int           `json:"runsAtOnce"` // live descendants
+
+	Approvals int `json:"approvals,omitempty"` // that a run may ask for before an operator looks at it; 0: run.DefaultApprovals
 }
 
 // Delegate lets runs of an agent hand work to another one, or to themselves
@@ -254,6 +256,7 @@ func (l Limits) Run() run.Limits {
 		TurnAttempts: l.TurnAttempts, CallAttempts: l.CallAttempts, NoProgress: l.NoProgress,
 		RepairTurns: l.RepairTurns, CheckAttempts: l.CheckAttempts, Steers: l.Steers,
 		ApprovalMs: ms(l.Approval), QuestionMs: ms(l.Question), TurnMs: ms(l.Turn), OnLimit: l.OnLimit,
+		Approvals: l.Approvals,
 	}
 }
 

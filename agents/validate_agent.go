@@ -82,7 +82,7 @@ func (v *validation) limits(object string, l Limits) {
 	}
 	for name, value := range map[string]int64{
 		"microUsd": l.MicroUSD, "repairTurns": int64(l.RepairTurns), "depth": int64(l.Depth),
-		"fanOut": int64(l.FanOut), "runsAtOnce": int64(l.RunsAtOnce),
+		"fanOut": int64(l.FanOut), "runsAtOnce": int64(l.RunsAtOnce), "approvals": int64(l.Approvals),
 	} {
 		v.require(value >= 0, object, "limits."+name, "must not be negative")
 	}

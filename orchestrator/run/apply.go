@@ -68,7 +68,7 @@ func (s *State) fold(event Event) error {
 	case Parked:
 		s.Parked = &e
 	case Resumed:
-		s.Parked = nil
+		s.Parked, s.asked = nil, 0
 	default:
 		return fmt.Errorf("%w: unknown event %T", ErrBroken, event)
 	}

@@ -182,6 +182,7 @@ func (s *State) foldApproval(event Event) error {
 			return fmt.Errorf("%w: approval for call %d", ErrBroken, e.Call)
 		}
 		s.Approvals = append(s.Approvals, Approval{ApprovalRequested: e, Status: ApprovalOpen})
+		s.asked++
 		c.Phase, c.Approval = CallHeld, e.Approval
 		return nil
 	}

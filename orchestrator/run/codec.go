@@ -42,7 +42,7 @@ func widened[E Event](version int) form {
 }
 
 var forms = map[EventKind]form{
-	KindStarted: widened[Started](3), KindTurnStarted: widened[TurnStarted](2), // 2: memory; 3: trees
+	KindStarted: widened[Started](4), KindTurnStarted: widened[TurnStarted](2), // 2: memory; 3: trees; 4: how often it may ask
 	KindTurnAnswered: formOf[TurnAnswered](),
 	KindTurnFailed:   formOf[TurnFailed](), KindCallProposed: widened[CallProposed](2), KindCallJudged: formOf[CallJudged](),
 	KindApprovalRequested: formOf[ApprovalRequested](), KindApprovalDecided: formOf[ApprovalDecided](),

@@ -70,6 +70,7 @@ func Decide(s *State, command Command, env Env) (Decision, *Refusal) {
 	if refusal != nil {
 		return Decision{}, refusal
 	}
+	d.stem()
 	return d.Decision, nil
 }
 
@@ -78,6 +79,9 @@ type decider struct {
 	Decision
 	s   *State
 	env Env
+
+	asked   int  // approvals that it asks for
+	flooded bool // it would ask for more than the run may
 }
 
 func (d *decider) emit(events ...Event) { d.Events = append(d.Events, events...) }

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"strconv"
+
 	"gantry.dev/orchestrator/policy"
 )
 
@@ -42,6 +44,24 @@ func (d *decider) fire() *Refusal {
 		}
 	})
 	return nil
+}
+
+// ParkedFlood is the code of a run that asks for so many approvals that whoever
+// decides them would not look at each any more.
+const ParkedFlood = "APPROVAL_FLOOD"
+
+// stem parks a run that asks for more approvals than it may, once all else of
+// the decision is said. What it has asked for is still there to be decided.
+func (d *decider) stem() {
+	if d.flooded && d.s.Parked == nil && !d.ends() {
+		d.emit(Parked{Code: ParkedFlood, Detail: "It has asked for " + strconv.Itoa(d.s.Limits.approvals()) +
+			" approvals and wants more; look at what it does, then let it go on or cancel it."})
+	}
+}
+
+// ends reports whether the decision ends the run.
+func (d *decider) ends() bool {
+	return len(d.Events) > 0 && d.Events[len(d.Events)-1].Kind() == KindEnded
 }
 
 func (d *decider) resume(c Resume) *Refusal {

@@ -348,7 +348,14 @@ func (d *decider) askees(to []policy.Approver) []policy.Approver {
 	return []policy.Approver{{Principal: d.s.Started.Subject.ID, Why: "the run acts for them"}}
 }
 
+// hold asks people about a call. One too many is not asked about: the call
+// waits until an operator has looked at the run.
 func (d *decider) hold(j judged, verdict policy.Verdict) {
+	if d.s.asked+d.asked >= d.s.Limits.approvals() {
+		d.flooded = true
+		return
+	}
+	d.asked++
 	ttl := d.s.Limits.ApprovalMs
 	if verdict.ExpiresMs > 0 && verdict.ExpiresMs < ttl {
 		ttl = verdict.ExpiresMs

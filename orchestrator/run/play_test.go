@@ -42,7 +42,7 @@ func (p *player) start() {
 	given := authority("t1")
 	given.MicroUSD, given.Tokens = int64(p.upTo("money", 400)), 1+int64(p.upTo("tokens", 400))
 	limits := run.Limits{Turns: p.upTo("turns", 5) + 1, CallsPerTurn: 3, CallsAtOnce: 2, TurnAttempts: 2, CallAttempts: 2, NoProgress: 2, RepairTurns: 1,
-		CheckAttempts: 1 + p.upTo("checks", 1), Steers: 2, ApprovalMs: 500, QuestionMs: 500, TurnMs: 100, OnLimit: run.AskOnLimit}
+		CheckAttempts: 1 + p.upTo("checks", 1), Steers: 2, ApprovalMs: 500, QuestionMs: 500, TurnMs: 100, OnLimit: run.AskOnLimit, Approvals: p.upTo("approvals", 4)}
 	if p.upTo("final limits", 5) == 0 {
 		limits.OnLimit = run.FailOnLimit
 	}

@@ -93,6 +93,20 @@ type Limits struct {
 	QuestionMs    int64   `json:"questionMs"`
 	TurnMs        int64   `json:"turnMs"` // longest model request
 	OnLimit       OnLimit `json:"onLimit"`
+	// Approvals are how often the run may ask for one before an operator has
+	// looked at it; 0: DefaultApprovals.
+	Approvals int `json:"approvals,omitempty"`
+}
+
+// DefaultApprovals is how often a run may ask for an approval where nothing else
+// is said.
+const DefaultApprovals = 100
+
+func (l Limits) approvals() int {
+	if l.Approvals < 1 {
+		return DefaultApprovals
+	}
+	return l.Approvals
 }
 
 // OnLimit says what happens when a limit trips.

@@ -42,6 +42,7 @@ type State struct {
 	Begun      map[string]int // calls by tool that had an intent
 	repeats    map[string]int // equal calls with equal results
 	openSteers int
+	asked      int    // approvals that it asked for since it began, or an operator let it go on
 	firstOpen  int    // index in Calls of the first call that may not have ended
 	firstLive  int    // index in Children of the first one that may not have ended
 	texts      []Text // of every event, in the journal's order

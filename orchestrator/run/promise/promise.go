@@ -36,6 +36,7 @@ const (
 	ChildOpen        Code = "CHILD_OPEN"        // a call ends before the child that does it
 	FanOut           Code = "FAN_OUT"           // a run has more children than it may have
 	RunsAtOnce       Code = "RUNS_AT_ONCE"      // more runs may be live below a run than allowed
+	Flooded          Code = "FLOODED"           // a run asks for more approvals than it may
 )
 
 // Broken is a promise that a record breaks.
@@ -74,13 +75,15 @@ type Tally struct {
 	marking   policy.Marking     // of everything that entered
 	books     books
 	children  children
+	requests  int // since it began, or an operator let it go on
+	most      int
 	cancelled bool
 	ended     bool
 }
 
 // NewTally returns the tally of a run before its first event.
 func NewTally() *Tally {
-	return &Tally{approvals: map[string]run.ApprovalRequested{}, granted: map[string]bool{}, used: map[string]bool{},
+	return &Tally{most: run.DefaultApprovals, approvals: map[string]run.ApprovalRequested{}, granted: map[string]bool{}, used: map[string]bool{},
 		held: map[int]bool{}, intents: map[int]int{}, results: map[int]int{}, keys: map[string]int{}, answered: map[string]bool{},
 		recalled: map[[2]string]bool{}, books: books{holds: map[string]run.Amount{}, repeated: map[int]bool{}},
 		children: children{delegated: map[int]bool{}, started: map[string]int{}, live: map[string]bool{}, doing: map[int]string{}}}
@@ -119,6 +122,11 @@ func (t *Tally) noteAct(step Step) *Broken {
 		return t.noteAttempt(step)
 	case run.ApprovalRequested:
 		t.approvals[event.Approval] = event
+		if t.requests++; t.requests > t.most {
+			return broken(Flooded, "approval %s is one too many", event.Approval)
+		}
+	case run.Resumed:
+		t.requests = 0
 	case run.ApprovalDecided:
 		t.granted[event.Approval] = event.Granted && event.Complete
 	case run.ApprovalVoided:
@@ -148,6 +156,9 @@ func (t *Tally) noteEntry(event run.Event) *Broken {
 	}
 	switch event := event.(type) {
 	case run.Started:
+		if n := event.Limits.Approvals; n > 0 {
+			t.most = n
+		}
 		t.snapshot = event.SnapshotDigest
 	case run.TurnStarted:
 		if event.Memory != nil && !event.Memory.Sealed(t.snapshot) {
