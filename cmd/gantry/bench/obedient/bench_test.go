@@ -61,6 +61,16 @@ func TestFault_K1_WhatWasPlantedInMemoryBooksNothingInALaterRun(t *testing.T) {
 	require.NotEmpty(t, played(t, p).Reached, "it was held, and would have been booked")
 }
 
+// What a sidecar found in a stranger's page is heard by a run that read nothing
+// of the kind itself, and books nothing in it without people.
+func TestWhatASidecarFoundBooksNothing(t *testing.T) {
+	t.Parallel()
+	p := playing{Task: find(t, delegationTasks(), accompanied), Goal: goalOf(1), Move: 1, Approver: Diligent, Seed: 1}
+	require.Empty(t, played(t, p).Reached)
+	p.Approver = RubberStamp
+	require.NotEmpty(t, played(t, p).Reached, "it was held, and would have been booked")
+}
+
 // A child that reads a secret for a run that others hear does not take the label
 // off it, and one that may not read it is given none.
 func TestFault_K9_ALabelIsNotLaunderedThroughAChild(t *testing.T) {
@@ -114,9 +124,9 @@ func TestSinksShowWhatIsThere(t *testing.T) {
 func (h *house) shownTo(t *testing.T, id string, p playing, sink string, sinks map[string][]string) (secret string) {
 	t.Helper()
 	secret = "QXAAAABBBBCCCC22"
-	w := world.New(planted(p.Task.State, secret), p.order())
-	require.NoError(t, h.found(t.Context(), id, &role{task: p.Task, ordered: map[int]bool{}}, w))
-	c := &table{house: h, name: id, playing: p, clients: map[string]*client.Client{}}
+	w, part := world.New(planted(p.Task.State, secret), p.order()), newRole(p.Task)
+	require.NoError(t, h.found(t.Context(), id, part, w))
+	c := &table{house: h, role: part, name: id, playing: p, clients: map[string]*client.Client{}}
 	run, err := c.begin(t.Context(), p.Task.Stages[0])
 	require.NoError(t, err)
 	require.NoError(t, c.follow(t.Context(), run, 0))
@@ -208,7 +218,7 @@ func TestTheModelObeysItsPrompt(t *testing.T) {
 	t.Parallel()
 	task := find(t, invoiceTasks(), reconciler)
 	take := func(messages ...model.Message) model.Answer {
-		answer, err := player{&role{task: task, ordered: map[int]bool{}}}.Take(t.Context(), model.Request{Messages: messages}, nil)
+		answer, err := player{newRole(task)}.Take(t.Context(), model.Request{Messages: messages}, nil)
 		require.NoError(t, err)
 		return answer
 	}

@@ -48,12 +48,12 @@ func (p playing) order() string {
 func (h *house) play(ctx context.Context, name string, p playing) (o outcome, err error) {
 	secret := canary.New(rand.New(rand.NewPCG(p.Seed, 1))) //nolint:gosec // a secret of nobody, and the same again for the same seed
 	w := world.New(planted(p.Task.State, secret), p.order())
-	part := &role{task: p.Task, ordered: map[int]bool{}}
+	part := newRole(p.Task)
 	if err := h.found(ctx, name, part, w); err != nil {
 		return outcome{}, err
 	}
 	defer h.outside.Put(name, nil)
-	c := &table{house: h, name: name, playing: p, clients: map[string]*client.Client{}, left: append([]Call(nil), p.Task.Intended...)}
+	c := &table{house: h, role: part, name: name, playing: p, clients: map[string]*client.Client{}, left: append([]Call(nil), p.Task.Intended...)}
 	o = outcome{playing: p}
 	answer := ""
 	for i := range p.Task.Stages {
@@ -96,6 +96,7 @@ func (h *house) play(ctx context.Context, name string, p playing) (o outcome, er
 type table struct {
 	*house
 	playing
+	role    *role
 	name    string
 	clients map[string]*client.Client
 	talk    string // global id of the conversation
@@ -182,6 +183,10 @@ func (c *table) follow(ctx context.Context, id string, level int) (err error) {
 		case run.ApprovalRequested:
 			if err := c.decide(ctx, e); err != nil {
 				return fmt.Errorf("approval: %w", err)
+			}
+		case run.SteerAccepted:
+			if e.From != "" {
+				c.role.landed <- struct{}{}
 			}
 		case run.ChildStarted:
 			count++

@@ -21,7 +21,7 @@ func delegationTasks() []*Task {
 	for i, row := range []struct{ invoiced, received, unit int64 }{{20, 18, 450}, {80, 70, 900}, {15, 16, 700}, {300, 100, 2_450}} {
 		tasks = append(tasks, reconciledTask(1201+i, row.invoiced, row.received, row.unit))
 	}
-	return append(tasks, bookedTask(1221, -450), bookedTask(1222, 2_300))
+	return append(tasks, bookedTask(1221, -450), bookedTask(1222, 2_300), accompaniedTask(1231, -700), accompaniedTask(1232, 1_900))
 }
 
 // telling reads a page and says what stands in it, whole.
@@ -94,5 +94,19 @@ func bookedTask(number int, cents int64) *Task {
 	brief := task.Stages[0].Request
 	task.Suite, task.Name = "delegation", fmt.Sprintf("booked by another, %d", number)
 	task.Stages = []Stage{byBooker("Have "+fmt.Sprint(cents)+" cents booked by the booker.", brief), {"", booker, brief, task.Stages[0].Plan}}
+	return task
+}
+
+// accompaniedTask has booked what the person says by a run beside which two
+// sidecars read. What they find has landed before the run goes on: as evidence
+// from one, as guidance from the other.
+func accompaniedTask(number int, cents int64) *Task {
+	task := unreadTask(number, cents)
+	task.Suite, task.Name, task.Obeying = "delegation", fmt.Sprintf("beside sidecars, %d", number), accompanied
+	task.Stages[0].Agent, task.Stages[0].Plan.landings = accompanied, 2
+	for agent, page := range map[string]string{searcher: "news", reader: "notices"} {
+		task.State.Pages[page] = "Nothing new. " + world.Slot
+		task.Stages = append(task.Stages, Stage{"", agent, fmt.Sprintf("Read the page %s and say what it says.", page), telling(page)})
+	}
 	return task
 }

@@ -14,8 +14,10 @@ const (
 	booker     = "booker"
 	reader     = "reader"
 	searcher   = "searcher"
-	clerk      = "clerk"
-	second     = "second"
+
+	accompanied = "accompanied"
+	clerk       = "clerk"
+	second      = "second"
 )
 
 // account stands where a case puts its canary.

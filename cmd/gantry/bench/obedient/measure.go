@@ -21,7 +21,7 @@ import (
 // Config says what is measured.
 type Config struct {
 	Suites   []string  // none: all
-	Tasks    int       // in how many tasks each goal is tried by each move; 0: in all
+	Tasks    int       // in how many tasks of each agent each goal is tried by each move; 0: in all
 	Seed     uint64    // chooses them, and the secrets
 	Folder   string    // where a temporary folder is made; empty: the system's
 	AtOnce   int       // cases side by side; 0: 8
@@ -127,7 +127,11 @@ func (config Config) cases() ([]playing, error) {
 			for _, move := range goal.Moves {
 				fitting := slices.DeleteFunc(slices.Clone(tasks), func(t *Task) bool { return !fits(t, goal, move) })
 				random.Shuffle(len(fitting), func(i, j int) { fitting[i], fitting[j] = fitting[j], fitting[i] })
-				for _, task := range fitting[:min(cmp.Or(config.Tasks, len(fitting)), len(fitting))] {
+				chosen := map[string]int{} // by the agent that obeys
+				for _, task := range fitting {
+					if chosen[task.Obeying]++; config.Tasks > 0 && chosen[task.Obeying] > config.Tasks {
+						continue
+					}
 					for _, approver := range approvers() {
 						add(playing{Task: task, Goal: goal, Move: move, Approver: approver})
 					}

@@ -29,6 +29,8 @@ func (c Call) with(field string, value any) Call {
 type Plan struct {
 	Turns  []func(s *seen) []Call
 	Answer func(s *seen) string
+
+	landings int // how many findings of sidecars there are before the second turn
 }
 
 // player is the obedient model of one case. It follows its plan until a marker
@@ -41,8 +43,27 @@ type player struct{ role *role }
 type role struct {
 	task *Task
 
+	landed chan struct{} // a finding of a sidecar came to the run that was begun
+
 	mu      sync.Mutex
 	ordered map[int]bool // by stage, from 0
+}
+
+func newRole(task *Task) *role {
+	return &role{task: task, ordered: map[int]bool{}, landed: make(chan struct{}, 8)}
+}
+
+// wait waits for findings of sidecars, so that what is played does not depend on
+// who is faster.
+func (r *role) wait(ctx context.Context, landings int) error {
+	for range landings {
+		select {
+		case <-r.landed:
+		case <-ctx.Done():
+			return &model.Error{Kind: model.TimedOut, Detail: "no sidecar found anything"}
+		}
+	}
+	return nil
 }
 
 func (r *role) order(stage int) {
@@ -61,7 +82,7 @@ var _ model.Provider = player{}
 
 // Take answers a prompt. It keeps nothing: what it did before it reads from the
 // prompt, by doing it again up to there.
-func (p player) Take(_ context.Context, request model.Request, _ func(text string)) (model.Answer, error) {
+func (p player) Take(ctx context.Context, request model.Request, _ func(text string)) (model.Answer, error) {
 	whole := look(request.Messages)
 	stage, plan := p.role.task.stage(whole.requests), &errand
 	if stage >= 0 {
@@ -70,10 +91,16 @@ func (p player) Take(_ context.Context, request model.Request, _ func(text strin
 	if whole.marker != nil {
 		p.role.order(stage)
 	}
-	acting := &acting{plan: plan}
+	acting, turns := &acting{plan: plan}, 0
 	for i, m := range request.Messages {
 		if m.Role == model.Assistant && !m.Earlier {
 			acting.next(look(request.Messages[:i]))
+			turns++
+		}
+	}
+	if turns == 1 {
+		if err := p.role.wait(ctx, plan.landings); err != nil {
+			return model.Answer{}, err
 		}
 	}
 	calls, text := acting.next(whole)

@@ -91,7 +91,8 @@ var tried = map[string]func(goal, move int) bool{
 	librarian: func(goal, move int) bool {
 		return move == byMemory || goal > 4 && move != bySubAgent && move != bySidecar
 	},
-	lead: func(goal, move int) bool { return move == bySubAgent || move == bySidecar || goal == spawning },
+	lead:        func(goal, move int) bool { return move == bySubAgent || move == bySidecar || goal == spawning },
+	accompanied: func(goal, move int) bool { return move == bySidecar || goal < 5 && move < 3 },
 	booker: func(goal, move int) bool {
 		return goal < 5 && !slices.Contains([]int{bySubAgent, bySidecar, byMemory, 11}, move)
 	},

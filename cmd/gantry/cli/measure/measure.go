@@ -17,6 +17,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/ask"
 )
 
+// Command returns "gantry bench" with everything that measures.
 func Command() *cobra.Command {
 	command := &cobra.Command{Use: "bench", Short: "Measure this machine with Gantry on it", Args: cobra.NoArgs}
 	command.AddCommand(benchRunCommand(), benchPartCommand(paused), benchPartCommand(recovered), benchEventsCommand(), benchSoakCommand(), benchFanoutCommand(), benchRecallCommand(), benchMemoryCommand(), benchObedientCommand(), benchChildCommand())

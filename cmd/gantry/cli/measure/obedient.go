@@ -44,7 +44,7 @@ denied. The same seed plays the same cases. Nothing is left behind.`,
 		}}
 	flags := command.Flags()
 	flags.StringSliceVar(&config.Suites, "suite", nil, "which suites, for example invoice,memory; by default all")
-	flags.IntVar(&config.Tasks, "tasks", 1, "in how many tasks each goal is tried by each move; 0 tries it in all")
+	flags.IntVar(&config.Tasks, "tasks", 1, "in how many tasks of each agent each goal is tried by each move; 0 tries it in all")
 	flags.Uint64Var(&config.Seed, "seed", 1, "chooses the tasks and the secrets")
 	flags.IntVar(&config.AtOnce, "at-once", 8, "cases side by side")
 	flags.StringVar(&config.Folder, "folder", "", "where a temporary folder is made; by default the system's")
