@@ -177,7 +177,11 @@ func (d *dying) config() wire.Config {
 	if d.Way == wayMany {
 		lease *= 4 // there are many to renew
 	}
-	return wire.Config{Folder: d.Folder, Database: d.Database, Work: true, Dev: true, Lease: lease, Poll: 20 * time.Millisecond, Runs: manyRuns, Worker: d.Worker,
+	runs := manyRuns
+	if family(d.Way) {
+		runs = 1 // one after the other, so that each commit has its place
+	}
+	return wire.Config{Folder: d.Folder, Database: d.Database, Work: true, Dev: true, Lease: lease, Poll: 20 * time.Millisecond, Runs: runs, Worker: d.Worker,
 		Secrets: map[string]string{"ledger": d.Token}, Site: d.site, Between: d.watch.between}
 }
 
@@ -193,7 +197,7 @@ func (d *dying) live(ctx context.Context, p *wire.Platform, o agents.Organisatio
 	if err != nil {
 		return err
 	}
-	life.run = id
+	life.run, life.top = id, id
 	if err := life.finish(ctx); err != nil {
 		return err
 	}

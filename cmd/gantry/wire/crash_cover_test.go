@@ -27,6 +27,7 @@ var aside = map[run.EventKind]string{
 	run.KindLimitRaised:    "a person's word, as a decision is",
 	run.KindParked:         "TestFault_A11_AnAlteredRecordParksItsRun",
 	run.KindResumed:        "a person's word, as a decision is",
+	run.KindReviewDeclined: "like a review that begins, less its child",
 }
 
 // covers fails where something can be written that no crash was tried at: a

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/tool"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/deploy/sample"
 	"gantry.dev/orchestrator/invariant"
@@ -30,27 +31,41 @@ import (
 	"gantry.dev/orchestrator/run/account"
 )
 
-// The ways that a run goes in the crash tests. There are no child runs and no
-// memory in the product yet, so that no way has their writes.
+// The ways that a run goes in the crash tests. Memory's own writes have their
+// crashes in its package.
 const (
 	wayApproved = "approved" // a keyed effect that a person grants
 	waySteered  = "steered"  // in a conversation; steered, then cancelled
 	wayFound    = "found"    // asks a person first; the answer to the effect is lost, and a query finds it
 	wayLost     = "lost"     // the same, and only a person can look
+	wayHanded   = "handed"   // a child does the keyed effect, another one reviews its answer, and a sidecar goes on beside
+	wayRecalled = "recalled" // the same, and cancelled from above while the child waits for a person
 	wayMany     = "many"     // many runs at once, which only read
 )
 
-var ways = []string{wayApproved, waySteered, wayFound, wayLost}
+var ways = []string{wayApproved, waySteered, wayFound, wayLost, wayHanded, wayRecalled}
 
 // classOf is the class of the effect on a way.
-var classOf = map[string]policy.EffectClass{wayApproved: policy.Keyed, waySteered: policy.Keyed, wayFound: policy.Checkable, wayLost: policy.Opaque, wayMany: policy.Keyed}
+var classOf = map[string]policy.EffectClass{wayApproved: policy.Keyed, waySteered: policy.Keyed, wayFound: policy.Checkable, wayLost: policy.Opaque, wayHanded: policy.Keyed,
+	wayRecalled: policy.Keyed, wayMany: policy.Keyed}
 
 // script is what the model of all ways does.
 const script = `
-POST, FIND, ASK = "ledger.post_adjustment", "ledger.find_adjustments", "ask.person"
+POST, FIND, ASK, HAND = "ledger.post_adjustment", "ledger.find_adjustments", "ask.person", "agents.delegate"
+
+def told(ctx, mark):
+    return any([mark in m.text for m in ctx.messages])
 
 def turn(ctx):
     posts = ctx.results(POST)
+    if told(ctx, ", reviews."):
+        return {"text": '{"verdict": "PASS", "reason": "It fits."}'}
+    if told(ctx, ", beside."):
+        return {"text": "I saw it."}
+    if (told(ctx, ", handed.") or told(ctx, ", recalled.")) and not ctx.results(HAND):
+        return {"text": "I hand it on.", "calls": [{"name": HAND, "arguments": {"agent": "poster", "brief": "Reconcile INV-1004."}}]}
+    if ctx.results(HAND):
+        return {"text": "It was done."}
     if any([", found." in m.text for m in ctx.messages]) and not ctx.results(ASK):
         return {"calls": [{"name": ASK, "arguments": {"question": "Which one?", "options": ["this", "that"]}}]}
     if not ctx.results(FIND):
@@ -74,6 +89,9 @@ func small(t *testing.T, way, outside string) agents.Organisation {
 		Expression: `result.entries.size() == calls.filter(c, c.tool == "ledger.post_adjustment" && c.outcome == "OK").size()`,
 		Identity:   agents.AsAgent, Confirms: []string{"ledger.post_adjustment"}, Explain: "The ledger says something else."}}}
 	o.Agents = []agents.Revision{r}
+	if family(way) {
+		o.Agents = relatives(r)
+	}
 	at := slices.IndexFunc(o.Scripts, func(s agents.Source) bool { return s.Name == reconciler })
 	o.Scripts[at].Text = script
 	for i := range o.Tools {
@@ -82,6 +100,29 @@ func small(t *testing.T, way, outside string) agents.Organisation {
 		}
 	}
 	return o
+}
+
+// family reports whether a way has children.
+func family(way string) bool { return way == wayHanded || way == wayRecalled }
+
+// relatives are an agent that hands its work on, the one that does it, and one
+// that looks on and reviews.
+func relatives(r agents.Revision) []agents.Revision {
+	poster, checker := r, r
+	poster.Name, checker.Name = "poster", "checker"
+	poster.Sidecars = []agents.Sidecar{{Agent: checker.Name, Purpose: run.ForCheck, Brief: "Look, reviews.", Reviews: []string{run.ReviewsAnswer}}}
+	poster.Limits.Depth, poster.Limits.FanOut, poster.Limits.RunsAtOnce = 1, 2, 1
+	checker.Completion, r.Completion = agents.Completion{}, agents.Completion{}
+	r.Tools = append(slices.Clone(r.Tools), agents.ToolUse{Name: tool.DelegateName, Impact: policy.ImpactRead, Calls: 2})
+	r.Delegates = []agents.Delegate{{Agent: poster.Name}}
+	r.Sidecars = []agents.Sidecar{{Agent: checker.Name, Purpose: run.ForMonitor, Brief: "Look on, beside."}}
+	r.Limits.Depth, r.Limits.FanOut, r.Limits.RunsAtOnce = 2, 2, 2
+	for _, limits := range []*agents.Limits{&poster.Limits, &checker.Limits} {
+		limits.OnLimit = run.FailOnLimit
+	}
+	poster.Limits.MicroUSD, poster.Limits.Tokens = r.Limits.MicroUSD/2, r.Limits.Tokens/2
+	checker.Limits.MicroUSD, checker.Limits.Tokens = r.Limits.MicroUSD/8, r.Limits.Tokens/8
+	return []agents.Revision{checker, r, poster}
 }
 
 // crashHouse is where processes are killed, and looked after.
@@ -229,7 +270,7 @@ func (h *crashHouse) look(ctx context.Context, at place, do func(*journal.Store)
 // check says what is wrong with a place whose run is to have ended.
 func (h *crashHouse) check(ctx context.Context, at place, said word) error {
 	want := run.StatusCompleted
-	if at.way == waySteered {
+	if at.way == waySteered || at.way == wayRecalled {
 		want = run.StatusCancelled
 	}
 	if said.Status != want {
@@ -251,25 +292,28 @@ func (h *crashHouse) check(ctx context.Context, at place, said word) error {
 		if err := run.Replay(state, records); err != nil {
 			return err
 		}
-		return errors.Join(h.checkEffects(at, state), audit(ctx, store))
+		states, err := tree(ctx, store, state)
+		return errors.Join(err, h.checkEffects(at, states), audit(ctx, store))
 	})
 }
 
 // checkEffects holds the outside against what the record says of it.
-func (h *crashHouse) checkEffects(at place, state *run.State) error {
+func (h *crashHouse) checkEffects(at place, states []*run.State) error {
 	done := 0
-	for _, call := range state.Calls {
-		if call.Tool == "ledger.post_adjustment" && call.Outcome == run.OutcomeOK {
-			done++
+	for _, state := range states {
+		for i := range state.Calls {
+			if state.Calls[i].Tool == "ledger.post_adjustment" && state.Calls[i].Outcome == run.OutcomeOK {
+				done++
+			}
 		}
 	}
 	posts, entries := h.outside.count(at.token)
 	switch {
 	case entries != done:
 		return fmt.Errorf("%d entries outside, the record says %d", entries, done)
-	case at.way == waySteered && posts != 0:
+	case (at.way == waySteered || at.way == wayRecalled) && posts != 0:
 		return fmt.Errorf("a cancelled run acted %d times", posts)
-	case at.way == wayApproved && entries != 1:
+	case (at.way == wayApproved || at.way == wayHanded) && entries != 1:
 		return fmt.Errorf("%d entries of a keyed effect", entries)
 	case (at.way == wayFound || at.way == wayLost) && posts > 1:
 		return fmt.Errorf("an effect that may happen once at most was sent %d times", posts)

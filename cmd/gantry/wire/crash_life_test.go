@@ -4,6 +4,7 @@ package wire_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,7 +29,8 @@ type life struct {
 	*dying
 	platform     *wire.Platform
 	organisation agents.Organisation
-	run          string
+	run          string // that is followed
+	top          string // the one run of the way
 }
 
 func (l *life) person(id string) (policy.Principal, run.Identity) {
@@ -127,6 +129,10 @@ func (l *life) talk(ctx context.Context) (id string, err error) {
 		func() error {
 			return once(store.ReviseBudget(ctx, []string{"chores"}, run.Amount{MicroUSD: 1}, l.receipt("budget")))
 		},
+		func() error {
+			receipt := l.receipt("beside")
+			return once(store.Beside(ctx, journal.Beside{Receipt: &receipt}, func(context.Context, *sql.Tx) error { return nil }))
+		},
 		func() error { return store.EraseSubject(ctx, "nobody") },
 		func() error {
 			_, _, err := store.EraseItems(ctx, []string{"nothing"})
@@ -141,7 +147,8 @@ func (l *life) talk(ctx context.Context) (id string, err error) {
 	return id, nil
 }
 
-// finish follows the run to its end and does what people have to.
+// finish follows the run to its end, with each run that it starts on its way,
+// and does what people have to.
 func (l *life) finish(ctx context.Context) error {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
@@ -157,6 +164,10 @@ func (l *life) finish(ctx context.Context) error {
 		switch e := event.(type) {
 		case run.ApprovalRequested, run.QuestionAsked, run.CallUncertain:
 			err = l.act(ctx)
+		case run.ChildStarted:
+			err = l.beside(ctx, e.Child)
+		case run.SidecarStarted:
+			err = l.beside(ctx, e.Sidecar)
 		case run.Parked, run.LimitReached:
 			err = fmt.Errorf("%s at record %d", e.Kind(), record.Seq)
 		}
@@ -165,6 +176,13 @@ func (l *life) finish(ctx context.Context) error {
 		}
 	}
 	return tail.Err()
+}
+
+// beside follows a run that the followed one started to its end.
+func (l *life) beside(ctx context.Context, id string) error {
+	other := *l
+	other.run = id
+	return other.finish(ctx)
 }
 
 // act does what the run waits for, as long as it does.
@@ -219,6 +237,11 @@ func (l *life) decide(ctx context.Context, n int, approval run.Approval) error {
 	}
 	tomas, byTomas := l.person(controller)
 	_, byAmara := l.person(asker)
+	if l.Way == wayRecalled {
+		above := *l
+		above.run = l.top
+		return above.submit(ctx, "cancel", func(text run.Text) run.Command { return run.Cancel{By: byAmara, Reason: &text} })
+	}
 	return l.submit(ctx, "decide", func(text run.Text) run.Command {
 		switch {
 		case l.Way == waySteered && n == 1:

@@ -89,7 +89,7 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (b *books) book(r *http.Request) (entry map[string]any, cut bool) {
 	b.posts++
 	key := r.Header.Get("Idempotency-Key")
-	if b.way == wayApproved {
+	if b.way == wayApproved || b.way == wayHanded {
 		for _, earlier := range b.entries {
 			if earlier["key"] == key {
 				return earlier, false

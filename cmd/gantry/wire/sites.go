@@ -11,7 +11,7 @@ import (
 )
 
 // Site is called at each named point of a run's way: "writes KIND+KIND" before a
-// write with all its kinds of event, then "before KIND" and "after KIND" around
+// write with all its kinds of event and of the runs that it starts, then "before KIND" and "after KIND" around
 // it; "effect begins" and "effect done" around an effect above READ; "model
 // speaks" at each piece of an answer. Crash tests stop the process there; it is
 // nil otherwise.
@@ -35,18 +35,20 @@ type sitedJournal struct {
 
 // Append passes the points before and after the write.
 func (j sitedJournal) Append(ctx context.Context, write engine.Write) error {
-	kinds := make([]string, len(write.Records))
-	for i, record := range write.Records {
-		kinds[i] = string(record.Kind)
+	var kinds []string
+	for _, one := range append([]*engine.Write{&write}, write.Births...) {
+		for _, record := range one.Records {
+			kinds = append(kinds, string(record.Kind))
+		}
 	}
 	j.site("writes " + strings.Join(kinds, "+"))
-	for _, record := range write.Records {
-		j.site("before " + string(record.Kind))
+	for _, kind := range kinds {
+		j.site("before " + kind)
 	}
 	err := j.Journal.Append(ctx, write)
 	if err == nil {
-		for _, record := range write.Records {
-			j.site("after " + string(record.Kind))
+		for _, kind := range kinds {
+			j.site("after " + kind)
 		}
 	}
 	return err
