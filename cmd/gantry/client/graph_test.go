@@ -152,7 +152,7 @@ func serveGraph(t *testing.T) (*world, *client.Client) {
 	clock := func() time.Time { return now }
 	verifier, err := edge.NewVerifier(private.Public().(ed25519.PublicKey), "https://issuer", "gantry", clock)
 	require.NoError(t, err)
-	handler, err := graph.NewHandler(graph.Config{Runs: w, Conversations: conversations{}, Inbox: inbox{}, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{}, Live: live{world: w}, Trees: trees{},
+	handler, err := graph.NewHandler(graph.Config{Runs: w, Conversations: conversations{}, Inbox: inbox{}, Tools: w, Agents: organisation{}, Kills: kills{}, Budgets: budgets{}, Live: live{world: w}, Trees: trees{world: w},
 		Directory: w, Verifier: verifier, Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(),
 		NewID: func() string { return "id" }, Clock: clock})
 	require.NoError(t, err)
@@ -253,5 +253,13 @@ func TestDeputiesAndNoticesOverTheRealInterface(t *testing.T) {
 	require.Equal(t, "WEBHOOK", notices[0].Channel, "and where it would have gone is nobody's to read")
 }
 
-// trees are none: the run stands alone.
-type trees struct{ graph.Trees }
+// trees has the run, which stands alone.
+type trees struct {
+	graph.Trees
+	*world
+}
+
+func (t trees) Lineage(ctx context.Context, caller graph.Caller, id string) ([]*run.State, error) {
+	state, err := t.State(ctx, caller, id)
+	return []*run.State{state}, err
+}
