@@ -219,8 +219,9 @@ func (s *State) allRefused(turn *Turn) bool {
 	if turn.FirstCall == 0 {
 		return false
 	}
-	for call := turn.FirstCall; call <= turn.LastCall; call++ {
-		if s.Call(call).Outcome != OutcomeRefused {
+	for ordinal := turn.FirstCall; ordinal <= turn.LastCall; ordinal++ {
+		// That a call could not be delegated does not mean that it was badly made.
+		if call := s.Call(ordinal); call.Outcome != OutcomeRefused || call.Delegate != "" {
 			return false
 		}
 	}
