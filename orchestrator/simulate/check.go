@@ -37,6 +37,8 @@ func (s *simulation) restless(id string) string {
 		return "is owned by " + head.Owner
 	case head.Status.Ended() || head.Status == run.StatusParked:
 		return ""
+	case s.waitsBelow(id) && head.News == head.Heard:
+		return "" // what is below it rests, or does not
 	case head.Status != run.StatusWaiting && head.Status != run.StatusCancelling && head.Status != run.StatusRunning:
 		return "stays " + string(head.Status)
 	case !s.someoneIsAsked(id):
@@ -124,10 +126,13 @@ func (s *simulation) checkAll() {
 			s.violate("%s: %s: %s", r.id, broken.Code, broken.Text)
 		}
 		s.checkMoney(state)
+		s.checkTree(state)
 		for i := range state.Calls {
 			s.checkCall(state, &state.Calls[i])
 		}
-		settled, unknown = settled.Plus(state.Budget.Settled), unknown.Plus(state.Budget.Unknown)
+		if state.Started.Parent == "" {
+			settled, unknown = settled.Plus(state.Budget.Settled), unknown.Plus(state.Budget.Unknown)
+		}
 	}
 	budget, _ := s.store.Budget(context.Background(), account) // it was set
 	if budget.Reserved != (run.Amount{}) || budget.Settled != settled || budget.Unknown != unknown {
@@ -141,13 +146,16 @@ func (s *simulation) checkMoney(state *run.State) {
 		s.violate("%s: has %d ends", state.ID, s.seen[state.ID].ended)
 	}
 	paid := s.outside.billed[state.ID]
-	if held := state.Budget.Settled.Plus(state.Budget.Unknown); paid.Tokens > held.Tokens || paid.MicroUSD > held.MicroUSD {
+	if held := state.Budget.Settled.Plus(state.Budget.Unknown).Minus(below(state)); paid.Tokens > held.Tokens || paid.MicroUSD > held.MicroUSD {
 		s.violate("%s: models were paid %+v, and it accounts for %+v", state.ID, paid, held)
 	}
 }
 
 // checkCall holds what the journal says of a call against what happened.
 func (s *simulation) checkCall(state *run.State, call *run.Call) {
+	if call.Child != "" {
+		return // its child did it
+	}
 	ordinal := call.CallProposed.Call
 	key := keyOf(state.ID, ordinal)
 	acts, begun := s.outside.acts[key], s.outside.begun[key]

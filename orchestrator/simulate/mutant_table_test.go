@@ -95,4 +95,17 @@ var mutants = []mutant{
 		[]change{{"	case errors.Is(err, ErrNotFound):\n", "	case PLANTED && err != nil, errors.Is(err, ErrNotFound):\n"}}, "", "", "and they are told", 55},
 	{"a repeat is told its first answer", "engine/engine.go",
 		[]change{{"write.Receipt = in.Receipt", "write.Receipt = unless(PLANTED, in.Receipt)"}}, "", "", "a steer was accepted 2 times", 124},
+
+	{"only news that is folded is heard", "engine/effects.go",
+		[]change{{"d.write.Heard, a.heard = prepared.Heard, prepared.Heard", "d.write.Heard, a.heard = prepared.Heard, prepared.Heard\nif PLANTED {\n d.write.Heard++\n}"}},
+		"", "", "long after the faults stopped", 8},
+	{"whoever waits is told of an end", "engine/write.go",
+		[]change{{"if s.Ended != nil && s.Started.Task.Awaited() {", "if !PLANTED && s.Ended != nil && s.Started.Task.Awaited() {"}}, "", "", "long after the faults stopped", 4},
+	{"a carve is released once", "run/child.go",
+		[]change{{"s.Budget.Reserved = s.Budget.Reserved.Minus(child.Carve)", "s.Budget.Reserved = s.Budget.Reserved.Minus(child.Carve)\nif PLANTED {\n s.Budget.Reserved = s.Budget.Reserved.Minus(child.Carve)\n}"}},
+		"", "", "RUN_BUDGET", 4},
+	{"those above a run may do it still", "run/child.go",
+		[]change{{"links := append(append([]Link(nil), e.Lineage...), ", "links := append(append([]Link(nil), unless(PLANTED, e.Lineage)...), "}}, "", "", "may not any more", 257},
+	{"an intent depends on each run above", "run/decide.go",
+		[]change{{"if above.Run != d.s.Started.Root {", "if !PLANTED && above.Run != d.s.Started.Root {"}}, "", "", "was cancelled", 155},
 }

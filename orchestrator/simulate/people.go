@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -54,11 +55,15 @@ func (s *simulation) ask(id string) {
 	started := run.Started{Organisation: organisation, RunKind: run.Root, Root: id, Subject: person("ada"), Chain: []string{"ada", "agent:a"},
 		Contact: "carl", Goal: goal, Authority: authority(s.plan.money), Checks: []string{"output"}, Limits: s.plan.limits,
 		Accounts: []string{account}, Snapshot: run.Snapshot{Goal: goal.ID}}
-	started.Agent.Name, started.Agent.Owner = "a", "carl"
+	started.Agent.Name, started.Agent.Owner = agentAt(0), "carl"
+	started.Authority.Depth, started.Authority.FanOut, started.Authority.RunsAtOnce = s.plan.depth, s.plan.fanOut, s.plan.runsBelow
 	started.Authority.Turns = s.plan.limits.Turns
 	started.SnapshotDigest = started.Snapshot.Digest()
 	for s.submit(wish{run: id, by: "ada", make: func(int) (run.Command, []engine.Payload) {
-		return run.Start{Started: started}, []engine.Payload{payload}
+		asked := started
+		ceiling := s.rules.Ceiling(run.Acting{Subject: "ada", Links: []run.Link{{Agent: agentAt(0)}}})
+		asked.Authority = policy.Meet(started.Authority, ceiling)
+		return run.Start{Started: asked}, []engine.Payload{payload}
 	}}) != nil {
 		s.sleep(100)
 	}

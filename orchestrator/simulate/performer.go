@@ -35,7 +35,14 @@ func (w performer) Prepare(ctx context.Context, view engine.View, effect run.Eff
 	case run.TakeTurn:
 		return w.turn(view, e), nil
 	case run.DispatchCall:
+		if view.State.Call(e.Call).Delegate != "" {
+			return w.spawn(view, e), nil
+		}
 		return w.call(view, e), nil
+	case run.CollectChildren:
+		return w.collect(ctx, view)
+	case run.StopChild:
+		return w.stop(ctx, e)
 	case run.ProbeCall:
 		return engine.Prepared{Perform: func(ctx context.Context) engine.Performed { return w.probe(ctx, id, e) }}, nil
 	case run.RejudgeCall:
@@ -109,11 +116,11 @@ func (w performer) ask(ctx context.Context, id string, e run.TakeTurn, limitMs i
 		report.Class = pick(s.chance, run.ClassEmpty, run.ClassCut, run.ClassMalformed, run.ClassRefusal, run.ClassCalls)
 		return engine.Performed{Command: report}
 	}
-	return w.answer(id, report)
+	return w.answer(id, len(s.witnessOf(id).links), report)
 }
 
 // answer proposes what the run's script says.
-func (w performer) answer(id string, report run.ReportTurn) engine.Performed {
+func (w performer) answer(id string, level int, report run.ReportTurn) engine.Performed {
 	s := w.p.sim
 	var tools []string
 	if script := s.runs[s.index[id]].script; report.Turn <= len(script) {
@@ -132,6 +139,9 @@ func (w performer) answer(id string, report run.ReportTurn) engine.Performed {
 		payloads = append(payloads, payload)
 		proposal := run.Proposal{Tool: name, Text: text, Fingerprint: fmt.Sprint(name, i), Revision: facts.Revision, Impact: facts.Impact,
 			Class: facts.Class, CostBound: callCost, Asks: name == "ask", Approval: s.ID(), Nonce: "n", Inputs: inputs()}
+		if delegates(name) {
+			proposal.Delegate, proposal.CostBound = agentAt(level+1), 0
+		}
 		if !known {
 			proposal.Refusal = "UNKNOWN_TOOL"
 		}

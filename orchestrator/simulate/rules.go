@@ -18,11 +18,15 @@ const (
 )
 
 var classes = map[string]policy.EffectClass{"read": policy.ClassRead, "keyed": policy.Keyed, "checkable": policy.Checkable,
+	"delegate": policy.ClassRead, "held.delegate": policy.ClassRead,
 	"opaque": policy.Opaque, "held": policy.Keyed, "held.opaque": policy.Opaque, "pair": policy.Checkable, "ask": policy.ClassRead}
 
 // rules are one configuration of the organisation. One of its people owns the
 // held tools, and the calls of "pair" need a second one.
-type rules struct{ config, policies, tools int }
+type rules struct {
+	config, policies, tools int
+	barred                  map[bar]bool // never changed in place
+}
 
 var _ run.Rules = rules{}
 
@@ -60,8 +64,22 @@ func (r rules) Tool(name string) (policy.ToolFacts, bool) {
 	return facts, known
 }
 
-// Ceiling is what every run starts with, and more.
-func (r rules) Ceiling(run.Acting) policy.Authority { return authority(1 << 40) }
+// Ceiling is what every run starts with, and more, but for the tools that one of
+// those who act is kept from.
+func (r rules) Ceiling(acting run.Acting) policy.Authority {
+	ceiling := authority(1 << 52)
+	for _, link := range acting.Links {
+		for name := range ceiling.Tools {
+			if r.barred[bar{link.Agent, name}] {
+				delete(ceiling.Tools, name)
+			}
+		}
+	}
+	if acting.Under != nil {
+		return policy.Meet(*acting.Under, ceiling)
+	}
+	return ceiling
+}
 
 // Voices names people by id, each for itself, and never who asked.
 func (r rules) Voices(approvers []policy.Approver, who policy.Principal, chain []string, _ int64) ([]string, error) {
@@ -77,7 +95,8 @@ func authority(money int64) policy.Authority {
 	for name := range classes {
 		tools[name] = policy.ToolGrant{Revision: "t0", Impact: policy.Reversible, Calls: 100}
 	}
-	return policy.Authority{Tools: tools, MicroUSD: money, Tokens: money, DeadlineMs: 1 << 50, Turns: 1 << 20, CallsAtOnce: 8, Stage: policy.Automate}
+	return policy.Authority{Tools: tools, MicroUSD: money, Tokens: money, DeadlineMs: 1 << 50, Turns: 1 << 20, CallsAtOnce: 8,
+		Depth: 8, FanOut: 1_000, RunsAtOnce: 1_000, Stage: policy.Automate}
 }
 
 func (s *simulation) rulesNow(context.Context, string) (run.Rules, error) { return s.rules, nil }
@@ -93,9 +112,11 @@ func (s *simulation) reconfigure() {
 	}
 	s.faults++
 	s.rules.config++
-	switch s.IntN(4) {
+	switch s.IntN(5) {
 	case 0:
 		s.rules.tools++
+	case 4:
+		s.barAnother()
 	case 1, 2:
 		s.rules.policies++
 	}

@@ -38,6 +38,7 @@ type Result struct {
 // simulation is one world.
 type simulation struct {
 	*scheduler
+	seed      uint64
 	plan      plan
 	store     *store
 	engine    *engine.Engine // for people
@@ -63,8 +64,9 @@ type subject struct {
 }
 
 // Run plays one seed to its end and says what was broken.
-func Run(seed uint64) Result {
-	s := newSimulation(seed)
+func Run(seed uint64) Result { return newSimulation(seed).play() }
+
+func (s *simulation) play() Result {
 	s.populate()
 	s.scheduler.run(startMs+s.plan.safetyMs, s.failed)
 	s.settleDown()
@@ -76,11 +78,11 @@ func Run(seed uint64) Result {
 	s.scheduler.run(s.nowMs+20*callMs, func() bool { return s.failed() || s.quiet() })
 	s.checkAll()
 	s.end(nil)
-	return Result{Seed: seed, Steps: s.steps, Faults: s.faults, Trace: s.hash(), Kinds: s.kinds, Violations: s.found}
+	return Result{Seed: s.seed, Steps: s.steps, Faults: s.faults, Trace: s.hash(), Kinds: s.kinds, Violations: s.found}
 }
 
 func newSimulation(seed uint64) *simulation {
-	s := &simulation{scheduler: newScheduler(seed, startMs), index: map[string]int{}, seen: map[string]*witness{},
+	s := &simulation{seed: seed, scheduler: newScheduler(seed, startMs), index: map[string]int{}, seen: map[string]*witness{},
 		kinds: map[run.EventKind]int{}}
 	s.scheduler.report = s.violate
 	s.plan = drawPlan(s.chance)
@@ -90,7 +92,7 @@ func newSimulation(seed uint64) *simulation {
 	s.outside = newOutside(s)
 	// Memory never fails.
 	_ = memory.SetGate(context.Background(), run.GateChange{Gate: run.ConfigGate(organisation), Value: s.rules.Revision()})
-	_ = memory.SetBudget(context.Background(), account, run.Amount{MicroUSD: 1 << 40, Tokens: 1 << 40})
+	_ = memory.SetBudget(context.Background(), account, run.Amount{MicroUSD: 1 << 52, Tokens: 1 << 52})
 	return s
 }
 
@@ -98,7 +100,7 @@ func (s *simulation) populate() {
 	for i := range s.plan.runs {
 		id := fmt.Sprint("r", i+1)
 		s.index[id] = i
-		s.runs = append(s.runs, subject{id: id, script: drawScript(s.chance)})
+		s.runs = append(s.runs, subject{id: id, script: s.scriptOf(0, s.chance)})
 		s.spawn(nil, func() { s.ask(id) })
 	}
 	for range s.plan.workers {

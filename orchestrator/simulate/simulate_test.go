@@ -123,7 +123,7 @@ func TestSeeds(t *testing.T) {
 }
 
 // eventKinds is how many kinds of event there are.
-const eventKinds = 26
+const eventKinds = 29
 
 func TestSeedsThatFailedBefore(t *testing.T) {
 	text, err := os.ReadFile("testdata/seeds.txt")

@@ -82,6 +82,10 @@ func (s *store) committed(write engine.Write) {
 	}
 	s.sim.witness(write)
 	s.sim.tell(write.Head.Run)
+	s.sim.born(write)
+	for _, id := range write.Wakes {
+		s.sim.tell(id)
+	}
 }
 
 // Load is the journal's.

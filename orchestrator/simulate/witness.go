@@ -18,12 +18,20 @@ type witness struct {
 	ended   int
 	version uint64
 	digest  string
+
+	parent           string
+	links            []run.Link     // of those above it
+	tools            map[int]string // by call
+	live             map[string]bool
+	cancelled        bool
+	last             string // digest of the end
+	settled, unknown run.Amount
 }
 
 func (s *simulation) witnessOf(id string) *witness {
 	if s.seen[id] == nil {
 		s.seen[id] = &witness{tally: promise.NewTally(), intents: map[[2]int]string{}, granted: map[int]bool{},
-			words: map[int]map[string]bool{}, steers: map[string]bool{}}
+			words: map[int]map[string]bool{}, steers: map[string]bool{}, tools: map[int]string{}, live: map[string]bool{}}
 	}
 	return s.seen[id]
 }
@@ -45,6 +53,7 @@ func (s *simulation) witness(write engine.Write) {
 			s.violate("%s: %s: %s", record.Run, broken.Code, broken.Text)
 		}
 		s.notice(w, write, event)
+		s.noticeTree(write.Head.Run, w, record, event)
 	}
 	s.note(w.version)
 	_, _ = s.trace.Write([]byte(w.digest)) // a hash never fails
@@ -62,7 +71,7 @@ func (s *simulation) notice(w *witness, write engine.Write, event run.Event) {
 	case run.SteerAccepted:
 		w.steers[e.Steer] = true
 	case run.Parked:
-		if e.Code != "OPERATOR" {
+		if e.Code != "OPERATOR" && e.Code != run.ParkedFlood {
 			s.violate("%s: parked as %s", id, e.Code)
 		}
 	case run.CallUncertain:
