@@ -154,17 +154,9 @@ func (s *State) liveChildren(visit func(*Child)) {
 }
 
 // LiveRuns is how many runs below this one may be live, reservations included.
-func (s *State) LiveRuns() int {
-	runs := 0
-	s.liveChildren(func(c *Child) { runs += c.Runs })
-	return runs
-}
+func (s *State) LiveRuns() int { return s.liveRuns }
 
-func (s *State) hasLiveChildren() bool {
-	live := false
-	s.liveChildren(func(*Child) { live = true })
-	return live
-}
+func (s *State) hasLiveChildren() bool { return s.live > 0 }
 
 // Acting is who acts in the run.
 func (s *State) Acting() Acting { return s.Started.acting() }
@@ -215,6 +207,7 @@ func (s *State) foldChild(event Event) error {
 		child.Stopped = true
 	case ChildEnded:
 		child.Ended = &e
+		s.live, s.liveRuns = s.live-1, s.liveRuns-child.Runs
 		s.Budget.Reserved = s.Budget.Reserved.Minus(child.Carve)
 		s.Budget.Settled = s.Budget.Settled.Plus(e.Settled)
 		s.Budget.Unknown = s.Budget.Unknown.Plus(e.Unknown)
@@ -238,6 +231,7 @@ func (s *State) startChild(e ChildStarted) error {
 		s.InFlight--
 	}
 	s.Children = append(s.Children, Child{ChildStarted: e})
+	s.live, s.liveRuns = s.live+1, s.liveRuns+e.Runs
 	s.Budget.Reserved = s.Budget.Reserved.Plus(e.Carve)
 	return nil
 }

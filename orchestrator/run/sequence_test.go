@@ -50,6 +50,13 @@ func TestReplayGivesTheLiveState(t *testing.T) {
 		require.NoError(t, run.Replay(replayed, p.records))
 		require.Equal(t, p.s, replayed)
 		require.Equal(t, run.Pending(p.s, p.nowMs), run.Pending(replayed, p.nowMs))
+		runs := 0
+		for i := range p.s.Children {
+			if child := &p.s.Children[i]; child.Live() {
+				runs += child.Runs
+			}
+		}
+		require.Equal(t, runs, p.s.LiveRuns(), "what is counted is what lives")
 	})
 }
 

@@ -45,6 +45,8 @@ type State struct {
 	asked      int    // approvals that it asked for since it began, or an operator let it go on
 	firstOpen  int    // index in Calls of the first call that may not have ended
 	firstLive  int    // index in Children of the first one that may not have ended
+	live       int    // children that have not ended
+	liveRuns   int    // live runs that they take up at most
 	texts      []Text // of every event, in the journal's order
 }
 

@@ -77,11 +77,17 @@ func (c *children) start(e run.ChildStarted, cancelled bool) *Broken {
 
 // check holds the state against what was counted.
 func (c *children) check(s *run.State) *Broken {
+	runs := 0
+	for i := range s.Children {
+		if child := &s.Children[i]; child.Live() {
+			runs += child.Runs
+		}
+	}
 	switch {
 	case c.begun != 0:
 		return broken(IntentMissing, "delegated call %d begins without a child", c.begun)
-	case len(s.Children) != len(c.started) || s.LiveRuns() != c.runs:
-		return broken(ChildTwice, "%d children take up %d runs, but %d that take up %d were started", len(s.Children), s.LiveRuns(), len(c.started), c.runs)
+	case len(s.Children) != len(c.started) || runs != c.runs:
+		return broken(ChildTwice, "%d children take up %d runs, but %d that take up %d were started", len(s.Children), runs, len(c.started), c.runs)
 	}
 	return nil
 }
