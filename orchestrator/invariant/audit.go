@@ -16,18 +16,19 @@ const (
 )
 
 // Audit looks through a snapshot, run by run, and tells of each violation when
-// it is found. Its memory is bounded by the largest run and by the number of
-// budget nodes.
+// it is found. Its memory is bounded by the largest run, by the number of
+// budget nodes, and by the children whose parent stands far from them.
 type Audit struct {
 	snapshot *journal.Snapshot
 	tell     func(Violation) error
 	report   Report
 	ledger   *Ledger
+	met      map[string]int // children of whom one side was met, see meet
 }
 
 // NewAudit returns an audit. When tell fails the audit stops.
 func NewAudit(snapshot *journal.Snapshot, tell func(Violation) error) *Audit {
-	return &Audit{snapshot: snapshot, tell: tell, report: Report{found: map[string]int{}}, ledger: NewLedger()}
+	return &Audit{snapshot: snapshot, tell: tell, report: Report{found: map[string]int{}}, ledger: NewLedger(), met: map[string]int{}}
 }
 
 // Store checks everything. Errors are the store's: what is wrong with what it
@@ -50,7 +51,7 @@ func (a *Audit) Store(ctx context.Context) (Report, error) {
 			break
 		}
 	}
-	for _, check := range []func(context.Context) error{a.budgets, a.conversations, a.rows} {
+	for _, check := range []func(context.Context) error{a.orphans, a.budgets, a.conversations, a.rows} {
 		if err := check(ctx); err != nil {
 			return a.report, err
 		}
@@ -105,6 +106,9 @@ func (a *Audit) run(ctx context.Context, head run.Head) error {
 		return err
 	}
 	if err := a.found(checkInbox, CheckInbox(inbox, fold)); err != nil {
+		return err
+	}
+	if err := a.tree(ctx, head, fold); err != nil {
 		return err
 	}
 	return a.texts(ctx, head.Run, fold.State.Texts())

@@ -153,7 +153,7 @@ func TestOneRunIsCheckedAlone(t *testing.T) {
 	require.Equal(t, 1, report.Violations())
 	require.Len(t, told, 1)
 	require.Contains(t, told[0], "HEAD run=r-approval seq=")
-	require.Len(t, report.Lines(), 5)
+	require.Len(t, report.Lines(), 6)
 	_, err = invariant.NewAudit(snapshot, tell).Run(t.Context(), "r-nowhere")
 	require.ErrorIs(t, err, engine.ErrNotFound)
 }

@@ -27,7 +27,9 @@ func CheckHead(head run.Head, f *Fold) []Violation {
 		return found
 	}
 	wrong("status", head.Status, s.Status)
-	if due := run.DueMs(s, f.LastMs); due <= 0 || due > f.LastMs || head.DueMs <= 0 || head.DueMs > f.LatestMs {
+	if head.News > head.Heard && !s.Status.Ended() && s.Parked == nil {
+		wrong("due", head.DueMs > 0, true) // since it was told
+	} else if due := run.DueMs(s, f.LastMs); due <= 0 || due > f.LastMs || head.DueMs <= 0 || head.DueMs > f.LatestMs {
 		wrong("due", head.DueMs, due) // what is due may have been so for longer
 	}
 	wrong("organisation", head.Organisation, s.Started.Organisation)
@@ -36,7 +38,7 @@ func CheckHead(head run.Head, f *Fold) []Violation {
 	wrong("conversation", head.Conversation, s.Started.Conversation)
 	wrong("subject", head.Subject, s.Started.Subject.ID)
 	wrong("agent", head.Agent, s.Started.Agent.Name)
-	wrong("department", head.Department, s.Started.Agent.Department)
+	wrong("department", head.Department, s.Started.Payer())
 	wrong("ended", head.EndedMs != 0, s.Ended != nil)
 	if len(head.Labels)+len(s.Marking.Labels) > 0 {
 		wrong("labels", head.Labels, s.Marking.Labels)
@@ -44,10 +46,10 @@ func CheckHead(head run.Head, f *Fold) []Violation {
 	return found
 }
 
-// CheckGate holds the gate of a root's tree against the root: it is closed by
-// the cancel and by nothing else.
+// CheckGate holds the gate of what is below a run against the run: it is closed
+// by the cancel and by nothing else.
 func CheckGate(value string, f *Fold) []Violation {
-	if f.Broken || f.State.Started.RunKind != run.Root {
+	if f.Broken {
 		return nil
 	}
 	want := ""

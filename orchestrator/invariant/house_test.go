@@ -42,16 +42,20 @@ func (rules) Judge(request policy.Request) policy.Verdict {
 }
 
 func (rules) Tool(name string) (policy.ToolFacts, bool) {
-	class := map[string]policy.EffectClass{"read": policy.ClassRead, "keyed": policy.Keyed, "opaque": policy.Opaque, "ask": policy.ClassRead}[name]
+	class := map[string]policy.EffectClass{"read": policy.ClassRead, "keyed": policy.Keyed, "opaque": policy.Opaque, "ask": policy.ClassRead, "hand": policy.ClassRead}[name]
 	return policy.ToolFacts{Name: name, Revision: "r1", Owner: "olga", Impact: policy.Reversible, Class: class}, true
 }
 
-func (rules) Ceiling(run.Acting) policy.Authority {
+func (rules) Ceiling(acting run.Acting) policy.Authority {
+	if acting.Under != nil {
+		return *acting.Under
+	}
 	tools := map[string]policy.ToolGrant{}
-	for _, name := range []string{"read", "keyed", "opaque", "ask"} {
+	for _, name := range []string{"read", "keyed", "opaque", "ask", "hand"} {
 		tools[name] = policy.ToolGrant{Revision: "r1", Impact: policy.Irreversible, Calls: 9}
 	}
-	return policy.Authority{Tools: tools, MicroUSD: 1000, Tokens: 1000, DeadlineMs: 1 << 50, Turns: 9, CallsAtOnce: 4, Stage: policy.Automate}
+	return policy.Authority{Tools: tools, MicroUSD: 1000, Tokens: 1000, DeadlineMs: 1 << 50, Turns: 9, CallsAtOnce: 4,
+		Depth: 1, FanOut: 4, RunsAtOnce: 4, Stage: policy.Automate}
 }
 
 func (rules) Voices(_ []policy.Approver, person policy.Principal, _ []string, _ int64) ([]string, error) {
@@ -147,7 +151,7 @@ func (h *house) calls(id string, tools ...string) {
 		facts, _ := rules{}.Tool(name)
 		report.Calls = append(report.Calls, run.Proposal{Tool: name, Text: text, Fingerprint: text.ID, Revision: "r1", Impact: facts.Impact,
 			Class: facts.Class, Asks: name == "ask", To: []policy.Approver{{Principal: "olga", Why: "asked"}}, CostBound: 3,
-			Inputs: noArgument, Approval: source.ID(), Nonce: "n"})
+			Delegate: map[string]string{"hand": "b"}[name], Inputs: noArgument, Approval: source.ID(), Nonce: "n"})
 		payloads = append(payloads, payload)
 	}
 	h.send(id, report, payloads...)

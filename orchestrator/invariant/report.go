@@ -13,15 +13,16 @@ const (
 	checkConversations = "conversations"
 	checkRows          = "rows"
 	checkWriters       = "writers"
+	checkTrees         = "trees"
 )
 
 // Report counts what was looked at and what was found.
 type Report struct {
-	whole                                              bool // of a store, not of one run
-	runs, broken, inbox, texts, erased, nodes, lowered int
-	conversations, entries, writers                    int
-	records, receipts                                  uint64
-	found                                              map[string]int
+	whole                                                        bool // of a store, not of one run
+	runs, children, broken, inbox, texts, erased, nodes, lowered int
+	conversations, entries, writers                              int
+	records, receipts                                            uint64
+	found                                                        map[string]int
 }
 
 // Violations is how many there are.
@@ -40,6 +41,7 @@ func (r Report) Lines() []string {
 		r.line(checkPromises, "%d runs keep to what every run keeps to", r.runs-r.broken),
 		r.line(checkHeads, "%d rows equal their records", r.runs-r.broken),
 		r.line(checkInbox, "%d rows are what is open", r.inbox),
+		r.line(checkTrees, "%d children are as their parents say", r.children),
 		r.line(checkTexts, "%d match what was recorded, %d are erased", r.texts, r.erased),
 	}
 	if !r.whole {

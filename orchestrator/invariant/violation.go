@@ -33,6 +33,10 @@ const (
 	EntryGap       Code = "ENTRY_GAP"       // a conversation's numbers have a gap
 	Stray          Code = "STRAY"           // a row speaks of something that is not there
 	WriterGap      Code = "WRITER_GAP"      // a writer's numbers have a gap
+	ChildMissing   Code = "CHILD_MISSING"   // a child is not there, or nobody says that it is theirs
+	ChildWrong     Code = "CHILD"           // a run and its child say different things of each other
+	ChildForgotten Code = "CHILD_FORGOTTEN" // a child has ended, and its parent is not told
+	NewsWrong      Code = "NEWS"            // a run has heard of more than it was told
 )
 
 // Violation is one thing that does not hold.
