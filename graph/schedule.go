@@ -33,10 +33,8 @@ type Schedules interface {
 	List(ctx context.Context, caller Caller, after string, first int) (list []schedule.Schedule, next string, err error)
 	// Firings returns up to first firings whose time is before one (UTC ms; 0 for all), the latest first.
 	Firings(ctx context.Context, caller Caller, id string, beforeMs int64, first int) ([]schedule.Firing, error)
-	// Pause stops further firings.
-	Pause(ctx context.Context, caller Caller, commandID, id string) (Outcome, error)
-	// Resume lets it fire again.
-	Resume(ctx context.Context, caller Caller, commandID, id string) (Outcome, error)
+	// SetPaused stops further firings, or lets it fire again.
+	SetPaused(ctx context.Context, caller Caller, commandID, id string, paused bool) (Outcome, error)
 	// Delete removes it with its history.
 	Delete(ctx context.Context, caller Caller, commandID, id string) (Outcome, error)
 }
@@ -221,12 +219,18 @@ func (r mutations) createSchedule(ctx context.Context, in generated.CreateSchedu
 
 // PauseSchedule stops further firings.
 func (r mutations) PauseSchedule(ctx context.Context, in generated.ChangeScheduleInput) (*generated.SchedulePayload, error) {
-	return r.changeSchedule(ctx, in, Schedules.Pause)
+	return r.changeSchedule(ctx, in, pausing(true))
 }
 
 // ResumeSchedule lets a schedule fire again.
 func (r mutations) ResumeSchedule(ctx context.Context, in generated.ChangeScheduleInput) (*generated.SchedulePayload, error) {
-	return r.changeSchedule(ctx, in, Schedules.Resume)
+	return r.changeSchedule(ctx, in, pausing(false))
+}
+
+func pausing(paused bool) func(s Schedules, ctx context.Context, caller Caller, commandID, id string) (Outcome, error) {
+	return func(s Schedules, ctx context.Context, caller Caller, commandID, id string) (Outcome, error) {
+		return s.SetPaused(ctx, caller, commandID, id, paused)
+	}
 }
 
 // DeleteSchedule removes a schedule.

@@ -149,7 +149,7 @@ func (c *collecting) conform(ctx context.Context, child *run.Child, order tool.D
 	canonical, err := canon.JSON(payload.Bytes)
 	if !present || err != nil {
 		end.Fault = run.ResultInvalid
-		return nil
+		return nil //nolint:nilerr // the fault says it
 	}
 	if c.lent(child) {
 		return c.declassify(child.Grant, order.Result, canonical, end)
@@ -196,7 +196,7 @@ func (j *job) stop(ctx context.Context, effect run.StopChild) (engine.Prepared, 
 	if err != nil && !errors.As(err, &refusal) {
 		return engine.Prepared{}, err
 	}
-	return engine.Prepared{Command: run.ReportStopped{Child: effect.Child}}, nil
+	return engine.Prepared{Command: run.ReportStopped(effect)}, nil
 }
 
 // earlier finds the result of a run that an earlier run of the same agent for

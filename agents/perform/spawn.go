@@ -78,7 +78,7 @@ func (s *spawning) child() *run.Spawn {
 // ordered readies what a call of agents.delegate asks for.
 func (s *spawning) ordered(ctx context.Context, checked tool.Checked) (*declined, error) {
 	if json.Unmarshal(checked.Arguments, &s.order) != nil {
-		return &declined{tool.RefusedInvalid, "The call's arguments cannot be read any more."}, nil
+		return &declined{tool.RefusedInvalid, "The call's arguments cannot be read any more."}, nil //nolint:nilerr // the model is told
 	}
 	if s.order.As == string(run.Sidecar) {
 		s.kind, s.task.Purpose = run.Sidecar, run.Purpose(s.order.Purpose)
@@ -120,7 +120,8 @@ func (s *spawning) ready(ctx context.Context) (*declined, error) {
 // private side as a sidecar for memory; all else that it hands to itself is as
 // its borrower sees it.
 func (s *spawning) agent() *declined {
-	o, subject, allowed := s.current.Organisation, s.subjectNow(), false
+	o, subject := s.current.Organisation, s.subjectNow()
+	var allowed bool
 	if grant, granted := o.Granting(s.state.Started.Agent.Name, s.order.Agent, subject, s.view.NowMs); granted && (grant.Kind == agents.Delegation || s.task.Purpose == run.ForMemory) {
 		s.grant = grant
 		s.revision, allowed = o.Pinned(grant)
@@ -290,7 +291,7 @@ func (s *spawning) result() *declined {
 func (s *spawning) begin(ctx context.Context, authority policy.Authority, history []run.Message) (*declined, error) {
 	facts, err := s.revision.Facts()
 	if err != nil {
-		return &declined{declinedAgent, "The agent's revision cannot be read."}, nil
+		return &declined{declinedAgent, "The agent's revision cannot be read."}, nil //nolint:nilerr // the model is told
 	}
 	parent := s.state.Started
 	sealer := &sealer{source: s.source, run: s.id, subject: s.subjectNow().ID}

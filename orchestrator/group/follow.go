@@ -14,7 +14,7 @@ type exchange struct {
 	running string   // id of the run that has the turn, empty for none
 	agents  []string // who had a turn, in order
 	answers []string // what they said, simplified
-	closed  bool // nobody gets a turn any more
+	closed  bool     // nobody gets a turn any more
 }
 
 func (x *exchange) over() bool { return x.running == "" && len(x.queue) == 0 }

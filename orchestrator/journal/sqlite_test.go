@@ -176,7 +176,7 @@ func gatherings(t *testing.T, s store) {
 	require.ErrorIs(t, s.ChangeConversation(t.Context(), "acme", "c1", receipt("one"), join("eve")), engine.ErrReplayed)
 	require.NoError(t, s.ChangeConversation(t.Context(), "acme", "c1", receipt("two"), join("bob")))
 	require.ErrorIs(t, s.ChangeConversation(t.Context(), "other", "c1", receipt("three"), join("eve")), engine.ErrNotFound)
-	require.ErrorIs(t, s.ChangeConversation(t.Context(), "acme", "c1", receipt("four"), func(c *journal.Conversation) ([]engine.Entry, error) {
+	require.ErrorIs(t, s.ChangeConversation(t.Context(), "acme", "c1", receipt("four"), func(_ *journal.Conversation) ([]engine.Entry, error) {
 		return nil, run.ErrBudget
 	}), run.ErrBudget)
 	c, err := s.Conversation(t.Context(), "acme", "c1")

@@ -76,7 +76,7 @@ func (c *Courier) serve(ctx context.Context, route string, nowMs int64) error {
 	}
 	for _, notice := range due {
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // who stops is done
 		}
 		told, err := c.tell(ctx, route, notice)
 		if err != nil || !told {
@@ -101,7 +101,7 @@ func (c *Courier) tell(ctx context.Context, route string, n Notice) (bool, error
 	n.Attempts++
 	fault := c.Sender.Send(ctx, n)
 	if ctx.Err() != nil && fault != nil {
-		return false, nil // nobody knows whether it was told: the lease ends, and it is told again
+		return false, nil //nolint:nilerr // nobody knows whether it was told: the lease ends, and it is told again
 	}
 	if nowMs, err = c.Now(context.WithoutCancel(ctx)); err != nil {
 		return false, err

@@ -43,15 +43,16 @@ func rowsOf[T any](ctx context.Context, s *Store, scan func(*sql.Rows) (T, error
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = rows.Close() }() // what was wrong is in rows.Err
 	var list []T
 	for rows.Next() {
 		one, err := scan(rows)
 		if err != nil {
-			return nil, errors.Join(err, rows.Close())
+			return nil, err
 		}
 		list = append(list, one)
 	}
-	return list, errors.Join(rows.Err(), rows.Close())
+	return list, rows.Err()
 }
 
 // change reports how many rows a statement changed.
@@ -149,7 +150,7 @@ func (s *Store) add(ctx context.Context, tx *sql.Tx, item Item, step Step, to Re
 		channels, state = []Channel{{}}, Shown
 	}
 	for _, channel := range channels {
-		body, err := json.Marshal(channel)
+		body, err := json.Marshal(channel) //nolint:gosec // Secret is a reference, never the secret
 		if err != nil {
 			return fmt.Errorf("channel: %w", err)
 		}

@@ -152,10 +152,8 @@ func (r *recording) all(ctx context.Context, findings []research.Finding) (err e
 func (r *recording) holding(n int, citations []research.Citation) (holding []research.Citation) {
 	for _, citation := range citations {
 		source, seen := r.sources[citation.Item]
-		code := ""
-		if !seen {
-			code = notFound
-		} else {
+		code := notFound
+		if seen {
 			code = r.fault(source, citation.Quote)
 		}
 		if code != "" {

@@ -69,7 +69,8 @@ func TestAResearchInAFolderOfOnesOwn(t *testing.T) {
 	require.Contains(t, out, "   — "+base+"/c.txt/1: ")
 	require.Equal(t, 1, strings.Count(out, "   > The quay gate closes"), "said once, with both places")
 	require.NotContains(t, out, "\n3. ")
-	id := strings.Fields(out[strings.Index(out, "research "):])[1]
+	_, named, _ := strings.Cut(out, "research ")
+	id := strings.Fields(named)[0]
 
 	var shown client.Research
 	mustJSON(t, &shown, "research", "show", id, "--json", "--as", "liam.byrne")
@@ -128,7 +129,8 @@ func TestWhatFailedIsTakenAgainFromTheCommandLine(t *testing.T) {
 	require.ErrorContains(t, err, "research retry ")
 	require.Contains(t, out, "missing: 1: ")
 	require.Contains(t, out, "(VERIFICATION_FAILED)")
-	id := strings.Fields(out[strings.Index(out, "research "):])[1]
+	_, named, _ := strings.Cut(out, "research ")
+	id := strings.Fields(named)[0]
 	_, err = gantry(t, "research", "retry", id, "--as", "sofia.marchetti")
 	require.ErrorContains(t, err, "NOT_FOUND")
 	out = must(t, "research", "retry", id, "--agent", research.Reader, "--as", "liam.byrne")

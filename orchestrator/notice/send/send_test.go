@@ -197,7 +197,7 @@ func receiveMail(t *testing.T, refuse string) *mailbox {
 }
 
 func (m *mailbox) talk(conn net.Conn) {
-	defer conn.Close() //nolint:errcheck // nobody reads on
+	defer conn.Close()
 	in := bufio.NewReader(conn)
 	answer := func(line string) { _, _ = io.WriteString(conn, line+"\r\n") }
 	answer("220 mailbox")

@@ -127,9 +127,10 @@ func (s *show) speak(ctx context.Context) error {
 func (s *show) until(ctx context.Context, c *client.Client, kind string, count int) (entries []client.Entry, err error) {
 	err = c.Entries(ctx, s.conversation, func(entry client.Entry) (bool, error) {
 		entries = append(entries, entry)
-		if entry.Kind == kind {
+		switch entry.Kind {
+		case kind:
 			count--
-		} else if entry.Kind == "TURN_REFUSED" {
+		case "TURN_REFUSED":
 			return false, fmt.Errorf("not so: %s takes its turn: %s", entry.Whom.Principal, entry.Code)
 		}
 		return count > 0, nil

@@ -177,15 +177,13 @@ func (s Schedules) Firings(ctx context.Context, caller graph.Caller, id string, 
 	return s.Calendar.Firings(ctx, id, beforeMs, first)
 }
 
-// Pause stops further firings.
-func (s Schedules) Pause(ctx context.Context, caller graph.Caller, commandID, id string) (graph.Outcome, error) {
-	return s.change(ctx, caller, commandID, "pause", id, func(found schedule.Schedule, receipt *engine.Receipt) error {
-		return s.Calendar.Pause(ctx, found.Organisation, found.ID, receipt)
-	})
-}
-
-// Resume lets a schedule fire again.
-func (s Schedules) Resume(ctx context.Context, caller graph.Caller, commandID, id string) (graph.Outcome, error) {
+// SetPaused stops further firings of a schedule, or lets it fire again.
+func (s Schedules) SetPaused(ctx context.Context, caller graph.Caller, commandID, id string, paused bool) (graph.Outcome, error) {
+	if paused {
+		return s.change(ctx, caller, commandID, "pause", id, func(found schedule.Schedule, receipt *engine.Receipt) error {
+			return s.Calendar.Pause(ctx, found.Organisation, found.ID, receipt)
+		})
+	}
 	return s.change(ctx, caller, commandID, "resume", id, func(found schedule.Schedule, receipt *engine.Receipt) error {
 		if _, err := timesOf(found); err != nil {
 			return err
