@@ -15,6 +15,7 @@ import (
 	"gantry.dev/agents/manifest"
 	"gantry.dev/agents/tool"
 	"gantry.dev/agents/tool/findings"
+	"gantry.dev/agents/tool/watch"
 	"gantry.dev/orchestrator/policy"
 )
 
@@ -290,7 +291,8 @@ func (l *loading) builtins(b Builtins) []tool.Definition {
 		definitions = append(definitions, tool.NewAsk(b.Ask.Owner, b.Ask.Contact).Definition())
 	}
 	if b.Agents != nil {
-		definitions = append(definitions, tool.NewDelegate(b.Agents.Owner, b.Agents.Contact).Definition())
+		definitions = append(definitions, tool.NewDelegate(b.Agents.Owner, b.Agents.Contact).Definition(),
+			watch.New(nil, b.Agents.Owner, b.Agents.Contact).Definition())
 	}
 	if m := b.Memory; m != nil {
 		for _, t := range tool.NewMemory(nil, m.Owner, m.Contact, m.Impact) {

@@ -78,12 +78,12 @@ type Builtins struct {
 	Ask   *AskTool   `json:"ask,omitempty"`   // without it there is no ask.person
 
 	Memory *MemoryTools `json:"memory,omitempty"` // without it there are no memory.* tools
-	Agents *AgentTools  `json:"agents,omitempty"` // without it there is no agents.delegate
+	Agents *AgentTools  `json:"agents,omitempty"` // without it there is no agents.delegate and no run.watch
 
 	Findings *FindingTool `json:"findings,omitempty"` // without it there is no findings.record
 }
 
-// AgentTools configures agents.delegate.
+// AgentTools configures agents.delegate and run.watch.
 type AgentTools struct {
 	Owner   string `json:"owner"`
 	Contact string `json:"contact"`

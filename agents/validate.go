@@ -14,6 +14,7 @@ import (
 	"gantry.dev/agents/manifest"
 	"gantry.dev/agents/tool"
 	"gantry.dev/agents/tool/findings"
+	"gantry.dev/agents/tool/watch"
 	"gantry.dev/orchestrator/policy"
 )
 
@@ -280,7 +281,7 @@ func (v *validation) configured(name string) bool {
 		v.o.Builtins.Files != nil && strings.HasPrefix(name, "files.") ||
 		v.o.Builtins.Memory != nil && strings.HasPrefix(name, "memory.") ||
 		v.o.Builtins.Findings != nil && name == findings.RecordName ||
-		v.o.Builtins.Agents != nil && name == tool.DelegateName
+		v.o.Builtins.Agents != nil && (name == tool.DelegateName || name == watch.Name)
 }
 
 // egress requires that the guard would let the tool reach its server.

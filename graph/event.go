@@ -156,7 +156,7 @@ func (r root) events(ctx context.Context, caller Caller, records []run.Record) (
 			return nil, err
 		}
 		out = append(out, &generated.RunEvent{Cursor: opaque.Position(record.Run, record.Seq), Run: v.id(opaque.Run, record.Run), Seq: int64(record.Seq), Kind: string(record.Kind),
-			At: at(record.AtMs), Summary: summary(record.Kind), Event: body})
+			At: at(record.AtMs), Summary: account.Summary(record.Kind), Event: body})
 	}
 	return out, nil
 }
@@ -238,46 +238,6 @@ func textOf(value map[string]any, texts map[string]run.Text) (run.Text, bool) {
 	}
 	id, _ := value["id"].(string)
 	return texts[id], true
-}
-
-// summaries say what each kind of event means, without any text of the run.
-var summaries = map[run.EventKind]string{
-	run.KindStarted:           "The run was admitted.",
-	run.KindTurnStarted:       "A model request was sent.",
-	run.KindTurnAnswered:      "The model answered.",
-	run.KindTurnFailed:        "A model request failed.",
-	run.KindCallProposed:      "The model proposed a call.",
-	run.KindCallJudged:        "Policy judged a call.",
-	run.KindApprovalRequested: "A call is held for people.",
-	run.KindApprovalDecided:   "A person decided on a held call.",
-	run.KindApprovalVoided:    "An approval became void.",
-	run.KindQuestionAsked:     "The model asked a person.",
-	run.KindQuestionAnswered:  "A person answered.",
-	run.KindQuestionVoided:    "A question became void.",
-	run.KindCallIntended:      "An attempt of a call is about to begin.",
-	run.KindCallEnded:         "A call ended.",
-	run.KindCallUncertain:     "A call may or may not have happened.",
-	run.KindUncertainResolved: "A person found out what became of an uncertain call.",
-	run.KindLateOutcome:       "An outcome arrived late and changed nothing.",
-	run.KindSteerAccepted:     "A person gave guidance.",
-	run.KindSteerSettled:      "It is decided what became of a person's guidance.",
-	run.KindCancelAccepted:    "A person cancelled the run.",
-	run.KindLimitReached:      "A limit was reached; a person is asked.",
-	run.KindLimitRaised:       "A person raised a limit.",
-	run.KindVerified:          "The completion checks looked at the answer.",
-	run.KindEnded:             "The run ended.",
-	run.KindParked:            "The run was parked for an operator.",
-	run.KindResumed:           "A person let the run go on.",
-	run.KindChildStarted:      "A run was started for a part of the work.",
-	run.KindChildStopped:      "A run that was started for a part of the work was told to stop.",
-	run.KindChildEnded:        "A run that was started for a part of the work ended.",
-}
-
-func summary(kind run.EventKind) string {
-	if text, known := summaries[kind]; known {
-		return text
-	}
-	return "An event of a kind that this server does not know."
 }
 
 // treeEvents follows a run with all below it. Each event has the places in all

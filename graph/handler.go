@@ -34,6 +34,7 @@ type Config struct {
 	Researches    Researches
 	Lending       Lending   // nil: nothing is lent
 	Schedules     Schedules // nil: nothing begins by itself
+	Sidecars      Sidecars  // nil: nobody starts any
 	Live          Live
 	Trees         Trees
 	Directory     Directory
@@ -70,6 +71,9 @@ func NewHandler(config Config) (*Handler, error) {
 	config.Runs = once{config.Runs}
 	if config.Lending == nil {
 		config.Lending = nothingLent{}
+	}
+	if config.Sidecars == nil {
+		config.Sidecars = noSidecars{}
 	}
 	if config.Pulse == nil {
 		config.Pulse = pulse

@@ -151,6 +151,41 @@ func (r mutations) SteerRun(ctx context.Context, in generated.SteerRunInput) (*g
 	return r.runPayload(ctx, in.ClientMutationID, outcome, err)
 }
 
+// DispatchSidecar starts a sidecar beside a run.
+func (r mutations) DispatchSidecar(ctx context.Context, in generated.DispatchSidecarInput) (*generated.RunPayload, error) {
+	outcome, err := r.beside(ctx, in.CommandID, in.Run, SidecarInput{Kind: run.Sidecar, Agent: in.Agent, Purpose: run.Purpose(in.Purpose),
+		Brief: in.Brief, Lands: run.Landing(in.Lands), Outlives: in.Outlives})
+	return r.runPayload(ctx, in.ClientMutationID, outcome, err)
+}
+
+// Delegate has a piece of work done beside a run.
+func (r mutations) Delegate(ctx context.Context, in generated.DelegateInput) (*generated.RunPayload, error) {
+	outcome, err := r.beside(ctx, in.CommandID, in.Run, SidecarInput{Kind: run.SubAgent, Agent: in.Agent, Brief: in.Brief, Lands: run.LandsAsEvidence})
+	return r.runPayload(ctx, in.ClientMutationID, outcome, err)
+}
+
+func (r root) beside(ctx context.Context, commandID *string, id string, in SidecarInput) (Outcome, error) {
+	c, err := r.command(ctx, commandID)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := checkText("brief", in.Brief, maxText); err != nil {
+		return Outcome{}, err
+	}
+	switch {
+	case in.Kind == run.Sidecar && in.Purpose != run.ForResearch && in.Purpose != run.ForMonitor:
+		return Outcome{}, &inputError{"INVALID", "purpose", "People start what researches or monitors; choose RESEARCH or MONITOR."}
+	case in.Lands == run.LandsAsResult:
+		return Outcome{}, &inputError{"INVALID", "lands", "No call waits for the result; choose STEER, EVIDENCE or MESSAGE."}
+	}
+	parts, err := opaque.ReadID(id, c.caller.Principal.Organisation, opaque.Run, 1)
+	if err != nil {
+		return Outcome{}, err
+	}
+	in.Main, in.CommandID = parts[0], c.id
+	return r.config.Sidecars.Dispatch(ctx, c.caller, in)
+}
+
 // CancelRun cancels a run.
 func (r mutations) CancelRun(ctx context.Context, in generated.CancelRunInput) (*generated.RunPayload, error) {
 	outcome, err := r.submit(ctx, in.CommandID, opaque.Run, in.Run, func([]string) builder {

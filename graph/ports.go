@@ -107,6 +107,33 @@ type Trees interface {
 	Follow(ctx context.Context, caller Caller, runID string, after opaque.Places) (<-chan run.Record, error)
 }
 
+// SidecarInput asks for a run beside another one.
+type SidecarInput struct {
+	Main      string // run id
+	Kind      run.Kind
+	Agent     string      // name
+	Purpose   run.Purpose // of a SIDECAR
+	Brief     string
+	Lands     run.Landing
+	Outlives  bool
+	CommandID string
+}
+
+// Sidecars starts runs beside those that the caller may guide.
+type Sidecars interface {
+	// Dispatch starts one. A run that the caller may not see is
+	// engine.ErrNotFound.
+	Dispatch(ctx context.Context, caller Caller, in SidecarInput) (Outcome, error)
+}
+
+// noSidecars is where nobody starts any.
+type noSidecars struct{}
+
+// Dispatch starts nothing.
+func (noSidecars) Dispatch(context.Context, Caller, SidecarInput) (Outcome, error) {
+	return Outcome{}, engine.ErrNotFound
+}
+
 // Conversation is a shared thread.
 type Conversation struct {
 	ID           string

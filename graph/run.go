@@ -230,8 +230,13 @@ func (v *viewer) turn(t run.Turn) *generated.Turn {
 }
 
 func (v *viewer) steer(s run.SteerState) *generated.Steer {
-	return &generated.Steer{ID: s.Steer, By: v.actor(s.By.Principal), Text: v.text(s.Text), Interrupt: s.Interrupt, Void: s.Void,
-		Disposition: enum[generated.Disposition](s.Disposition), Turn: maybe(s.Turn)}
+	out := &generated.Steer{ID: s.Steer, By: v.actor(s.By.Principal), Text: v.text(s.Text), Interrupt: s.Interrupt, Void: s.Void,
+		Disposition: enum[generated.Disposition](s.Disposition), Turn: maybe(s.Turn), Evidence: s.Evidence}
+	if s.From != "" {
+		id := v.id(opaque.Run, s.From)
+		out.From = &id
+	}
+	return out
 }
 
 func (v *viewer) limit(s *run.State) *generated.LimitPause {

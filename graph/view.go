@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -343,4 +344,69 @@ func (v *viewer) task(task *run.Task) *generated.Task {
 	}
 	return &generated.Task{Call: maybe(task.Call), Review: maybe(task.Review), Purpose: enum[generated.Purpose](task.Purpose),
 		Lands: generated.Landing(task.Lands), Result: v.optional(task.Result), ResultBytes: task.ResultBytes, Outlives: task.Outlives}
+}
+
+// Sidecars lists what goes on beside a run.
+func (r runs) Sidecars(ctx context.Context, obj *generated.Run) ([]*generated.Sidecar, error) {
+	v, state, err := r.shown(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*generated.Sidecar, 0, len(state.Sidecars))
+	for _, started := range state.Sidecars {
+		one, err := v.sidecar(ctx, started)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (v *viewer) sidecar(ctx context.Context, started run.SidecarStarted) (*generated.Sidecar, error) {
+	out := &generated.Sidecar{Number: maybe(started.Number), Agent: started.Agent, Purpose: enum[generated.Purpose](started.Purpose),
+		Outlives: started.Outlives, Code: maybe(started.Code)}
+	if started.Code != "" {
+		return out, nil
+	}
+	state, err := v.config.Runs.State(ctx, v.caller, started.Sidecar)
+	if errors.Is(err, engine.ErrNotFound) {
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	id := v.id(opaque.Run, started.Sidecar)
+	out.Run, out.Status = &id, enum[generated.RunStatus](state.Status)
+	return out, nil
+}
+
+// Reviews lists what of a run is reviewed before it counts.
+func (r runs) Reviews(ctx context.Context, obj *generated.Run) ([]*generated.Review, error) {
+	v, state, err := r.shown(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
+	return each(state.Reviews(), v.review), nil
+}
+
+func (v *viewer) review(one run.Reviewed) *generated.Review {
+	out := &generated.Review{Of: one.Of, Call: maybe(one.Call), Turn: one.Turn, Agent: one.Agent,
+		Standing: generated.ReviewStanding(one.Standing), Code: maybe(one.Code)}
+	if one.Child == nil {
+		return out
+	}
+	id := v.id(opaque.Run, one.Child.ChildStarted.Child)
+	out.Run = &id
+	if one.Child.Ended == nil {
+		return out
+	}
+	out.Reason = v.optional(one.Child.Ended.Result)
+	if said := out.Reason; said != nil && len(said.Withheld) == 0 {
+		var verdict struct{ Reason *string }
+		if json.Unmarshal([]byte(said.Value), &verdict) == nil && verdict.Reason != nil {
+			said.Value, said.Display = *verdict.Reason, display(*verdict.Reason)
+		}
+	}
+	return out
 }

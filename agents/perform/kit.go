@@ -13,6 +13,7 @@ import (
 	"gantry.dev/agents/perform/bounds"
 	"gantry.dev/agents/tool"
 	"gantry.dev/agents/tool/findings"
+	"gantry.dev/agents/tool/watch"
 )
 
 // Builder makes kits from configurations: it is where a process says what its
@@ -21,7 +22,8 @@ type Builder struct {
 	Files       *os.Root                                        // root of the built-in file tools; nil for none
 	Egress      func(agents.Organisation) (*tool.Egress, error) // what tools may reach
 	Credentials tool.Credentials
-	Memory      Memory // what runs recall from; nil for none
+	Memory      Memory        // what runs recall from; nil for none
+	Runs        watch.Journal // where sidecars look what happens in their main run; nil for none
 	// Provider opens a provider that is not embedded.
 	Provider func(agents.Model) (model.Provider, error)
 }
@@ -67,7 +69,7 @@ func (b Builder) box(o agents.Organisation) (*tool.Box, error) {
 		tools = append(tools, tool.NewAsk(o.Builtins.Ask.Owner, o.Builtins.Ask.Contact))
 	}
 	if a := o.Builtins.Agents; a != nil {
-		tools = append(tools, tool.NewDelegate(a.Owner, a.Contact))
+		tools = append(tools, tool.NewDelegate(a.Owner, a.Contact), watch.New(b.Runs, a.Owner, a.Contact))
 	}
 	if m := o.Builtins.Memory; m != nil {
 		var brain tool.Memory // stays nil where there is none

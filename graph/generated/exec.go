@@ -78,6 +78,8 @@ type MutationResolver interface {
 	StartResearch(ctx context.Context, input StartResearchInput) (*ResearchPayload, error)
 	RetryBranches(ctx context.Context, input RetryBranchesInput) (*ResearchPayload, error)
 	SteerRun(ctx context.Context, input SteerRunInput) (*RunPayload, error)
+	DispatchSidecar(ctx context.Context, input DispatchSidecarInput) (*RunPayload, error)
+	Delegate(ctx context.Context, input DelegateInput) (*RunPayload, error)
 	CancelRun(ctx context.Context, input CancelRunInput) (*RunPayload, error)
 	ResumeRun(ctx context.Context, input ResumeRunInput) (*RunPayload, error)
 	DecideApproval(ctx context.Context, input DecideApprovalInput) (*RunPayload, error)
@@ -140,6 +142,9 @@ type RunResolver interface {
 
 	Children(ctx context.Context, obj *Run, first int, after *string) (*ChildConnection, error)
 
+	Sidecars(ctx context.Context, obj *Run) ([]*Sidecar, error)
+	Reviews(ctx context.Context, obj *Run) ([]*Review, error)
+
 	Explanation(ctx context.Context, obj *Run) (*Explanation, error)
 	TurnExplanation(ctx context.Context, obj *Run, turn int) (*Explained, error)
 	Export(ctx context.Context, obj *Run) (string, error)
@@ -192,6 +197,8 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("DecideApprovalInput", ec.unmarshalInputDecideApprovalInput),
 			graphql.NewInputUnmarshaler("DecideShareInput", ec.unmarshalInputDecideShareInput),
 			graphql.NewInputUnmarshaler("DeclassifyInput", ec.unmarshalInputDeclassifyInput),
+			graphql.NewInputUnmarshaler("DelegateInput", ec.unmarshalInputDelegateInput),
+			graphql.NewInputUnmarshaler("DispatchSidecarInput", ec.unmarshalInputDispatchSidecarInput),
 			graphql.NewInputUnmarshaler("ForgetInput", ec.unmarshalInputForgetInput),
 			graphql.NewInputUnmarshaler("GrantDelegationInput", ec.unmarshalInputGrantDelegationInput),
 			graphql.NewInputUnmarshaler("KillInput", ec.unmarshalInputKillInput),
@@ -1070,8 +1077,12 @@ type Run implements Node {
   approvals: [Approval!]!
   "Questions that the model put to people."
   questions: [Question!]!
-  "Guidance that people gave, and what became of it."
+  "Guidance and findings that came in while it went on, and what became of them."
   steers: [Steer!]!
+  "What goes on beside it, in the order in which it began; also what could not begin."
+  sidecars: [Sidecar!]!
+  "What of it is or was reviewed before it counts: calls in their order, then answers."
+  reviews: [Review!]!
   "What it may spend, has reserved and has settled."
   budget: RunBudget!
   "The limit that waits for a person; null for none."
@@ -1685,8 +1696,12 @@ type Steer {
   id: String!
   "Who gave it."
   by: Actor!
-  "The guidance."
+  "The guidance, or what was found."
   text: Text!
+  "Global id of the sidecar whose result it is; null for a person's."
+  from: ID
+  "Whether it is data that a sidecar found, and no guidance."
+  evidence: Boolean!
   "Whether it interrupted the turn in flight."
   interrupt: Boolean!
   "Whether it voided open approvals."
@@ -1695,6 +1710,58 @@ type Steer {
   disposition: Disposition
   "The turn that absorbed it; null for none."
   turn: Int
+}
+
+"A run beside another one, as that knows it."
+type Sidecar {
+  "Its place among those that the agent's file names, from 1; null for one that a person started."
+  number: Int
+  "Global id of its run; null where it could not begin, and where the viewer may not see it."
+  run: ID
+  "The agent's name."
+  agent: String!
+  "What it is for; null for a piece of work that a person handed on."
+  purpose: Purpose
+  "Whether it goes on when the run has ended."
+  outlives: Boolean!
+  "Where it stands; null where it could not begin, and where the viewer may not see it."
+  status: RunStatus
+  "Why it could not begin; null where it did."
+  code: String
+}
+
+"Where a review stands."
+enum ReviewStanding {
+  "It has not begun."
+  DUE
+  "Its reviewer works."
+  LIVE
+  "Nothing speaks against it."
+  PASSED
+  "Its reviewer gave no verdict: it counts as not having passed."
+  NOT_SURE
+  "Its reviewer speaks against it."
+  HOLDS
+}
+
+"A call or an answer that somebody reviews before it counts."
+type Review {
+  "What is reviewed, for example ` + "`" + `call/3` + "`" + ` or ` + "`" + `answer/2` + "`" + `."
+  of: String!
+  "The number of the call; null for an answer."
+  call: Int
+  "The turn that proposed the call or gave the answer."
+  turn: Int!
+  "Name of the agent that reviews it."
+  agent: String!
+  "Where it stands."
+  standing: ReviewStanding!
+  "Global id of the reviewer's run; null before it began, or where it could not begin."
+  run: ID
+  "What the reviewer says of it; null before it did."
+  reason: Text
+  "Why there is no verdict; null where there is one, or none yet."
+  code: String
 }
 
 "What a run may spend, has reserved and has settled."
@@ -2378,6 +2445,16 @@ type Mutation {
     "The guidance."
     input: SteerRunInput!
   ): RunPayload!
+  "Starts a sidecar beside a run that the viewer may guide: it only reads, has a budget of its own, and brings what it finds."
+  dispatchSidecar(
+    "What to start."
+    input: DispatchSidecarInput!
+  ): RunPayload!
+  "Has an agent do a piece of work beside a run that the viewer may guide, with a budget of its own; its result comes to the run as evidence."
+  delegate(
+    "What to have done."
+    input: DelegateInput!
+  ): RunPayload!
   "Cancels a run: nothing new begins, and what is in flight is settled."
   cancelRun(
     "What to cancel."
@@ -2926,6 +3003,40 @@ input SteerRunInput {
   interrupt: Boolean! = false
   "Void the open approvals of the run."
   void: Boolean! = false
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"A sidecar to start beside a run."
+input DispatchSidecarInput {
+  "Global id of the run."
+  run: ID!
+  "Name of the agent."
+  agent: String!
+  "What it is for: ` + "`" + `RESEARCH` + "`" + ` or ` + "`" + `MONITOR` + "`" + `. Whose word a call or an answer waits for stands in the file of the run's agent."
+  purpose: Purpose! = RESEARCH
+  "What it is to do, 64 KiB at most."
+  brief: String!
+  "Where its result goes: ` + "`" + `STEER` + "`" + `, ` + "`" + `EVIDENCE` + "`" + ` or ` + "`" + `MESSAGE` + "`" + `."
+  lands: Landing! = EVIDENCE
+  "Let it go on when the run has ended; what it finds then stays with it."
+  outlives: Boolean! = false
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"A piece of work to have done beside a run."
+input DelegateInput {
+  "Global id of the run."
+  run: ID!
+  "Name of the agent."
+  agent: String!
+  "What it is to do, 64 KiB at most."
+  brief: String!
   "Made by the client: a repeat returns the first result."
   commandId: String
   "Echoed."
@@ -4871,6 +4982,28 @@ func (ec *executionContext) childFields_ResearchPayload(ctx context.Context, fie
 	return nil, fmt.Errorf("no field named %q was found under type ResearchPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_Review(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "of":
+		return ec.fieldContext_Review_of(ctx, field)
+	case "call":
+		return ec.fieldContext_Review_call(ctx, field)
+	case "turn":
+		return ec.fieldContext_Review_turn(ctx, field)
+	case "agent":
+		return ec.fieldContext_Review_agent(ctx, field)
+	case "standing":
+		return ec.fieldContext_Review_standing(ctx, field)
+	case "run":
+		return ec.fieldContext_Review_run(ctx, field)
+	case "reason":
+		return ec.fieldContext_Review_reason(ctx, field)
+	case "code":
+		return ec.fieldContext_Review_code(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Review", field.Name)
+}
+
 func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -4927,6 +5060,10 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_questions(ctx, field)
 	case "steers":
 		return ec.fieldContext_Run_steers(ctx, field)
+	case "sidecars":
+		return ec.fieldContext_Run_sidecars(ctx, field)
+	case "reviews":
+		return ec.fieldContext_Run_reviews(ctx, field)
 	case "budget":
 		return ec.fieldContext_Run_budget(ctx, field)
 	case "limit":
@@ -5187,6 +5324,26 @@ func (ec *executionContext) childFields_SendMessagePayload(ctx context.Context, 
 	return nil, fmt.Errorf("no field named %q was found under type SendMessagePayload", field.Name)
 }
 
+func (ec *executionContext) childFields_Sidecar(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "number":
+		return ec.fieldContext_Sidecar_number(ctx, field)
+	case "run":
+		return ec.fieldContext_Sidecar_run(ctx, field)
+	case "agent":
+		return ec.fieldContext_Sidecar_agent(ctx, field)
+	case "purpose":
+		return ec.fieldContext_Sidecar_purpose(ctx, field)
+	case "outlives":
+		return ec.fieldContext_Sidecar_outlives(ctx, field)
+	case "status":
+		return ec.fieldContext_Sidecar_status(ctx, field)
+	case "code":
+		return ec.fieldContext_Sidecar_code(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Sidecar", field.Name)
+}
+
 func (ec *executionContext) childFields_Snapshot(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "digest":
@@ -5231,6 +5388,10 @@ func (ec *executionContext) childFields_Steer(ctx context.Context, field graphql
 		return ec.fieldContext_Steer_by(ctx, field)
 	case "text":
 		return ec.fieldContext_Steer_text(ctx, field)
+	case "from":
+		return ec.fieldContext_Steer_from(ctx, field)
+	case "evidence":
+		return ec.fieldContext_Steer_evidence(ctx, field)
 	case "interrupt":
 		return ec.fieldContext_Steer_interrupt(ctx, field)
 	case "void":
@@ -5745,12 +5906,40 @@ func (ec *executionContext) field_Mutation_declassify_args(ctx context.Context, 
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_delegate_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (DelegateInput, error) {
+			return ec.unmarshalNDelegateInput2gantryᚗdevᚋgraphᚋgeneratedᚐDelegateInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_deleteSchedule_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (ChangeScheduleInput, error) {
 			return ec.unmarshalNChangeScheduleInput2gantryᚗdevᚋgraphᚋgeneratedᚐChangeScheduleInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_dispatchSidecar_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (DispatchSidecarInput, error) {
+			return ec.unmarshalNDispatchSidecarInput2gantryᚗdevᚋgraphᚋgeneratedᚐDispatchSidecarInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -16179,6 +16368,94 @@ func (ec *executionContext) fieldContext_Mutation_steerRun(ctx context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_dispatchSidecar(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_dispatchSidecar(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DispatchSidecar(ctx, fc.Args["input"].(DispatchSidecarInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RunPayload) graphql.Marshaler {
+			return ec.marshalNRunPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRunPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_dispatchSidecar(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_dispatchSidecar_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_delegate(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_delegate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().Delegate(ctx, fc.Args["input"].(DelegateInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RunPayload) graphql.Marshaler {
+			return ec.marshalNRunPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRunPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_delegate(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_delegate_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_cancelRun(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20148,6 +20425,199 @@ func (ec *executionContext) fieldContext_ResearchPayload_clientMutationId(_ cont
 	return graphql.NewScalarFieldContext("ResearchPayload", field, false, false, "String")
 }
 
+func (ec *executionContext) _Review_of(ctx context.Context, field graphql.CollectedField, obj *Review) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Review_of(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Of, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Review_of(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Review", field, false, false, "String")
+}
+
+func (ec *executionContext) _Review_call(ctx context.Context, field graphql.CollectedField, obj *Review) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Review_call(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Call, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Review_call(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Review", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Review_turn(ctx context.Context, field graphql.CollectedField, obj *Review) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Review_turn(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Turn, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Review_turn(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Review", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Review_agent(ctx context.Context, field graphql.CollectedField, obj *Review) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Review_agent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Agent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Review_agent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Review", field, false, false, "String")
+}
+
+func (ec *executionContext) _Review_standing(ctx context.Context, field graphql.CollectedField, obj *Review) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Review_standing(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Standing, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v ReviewStanding) graphql.Marshaler {
+			return ec.marshalNReviewStanding2gantryᚗdevᚋgraphᚋgeneratedᚐReviewStanding(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Review_standing(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Review", field, false, false, "ReviewStanding")
+}
+
+func (ec *executionContext) _Review_run(ctx context.Context, field graphql.CollectedField, obj *Review) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Review_run(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Run, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Review_run(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Review", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Review_reason(ctx context.Context, field graphql.CollectedField, obj *Review) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Review_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Text) graphql.Marshaler {
+			return ec.marshalOText2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Review_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Review",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Text(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Review_code(ctx context.Context, field graphql.CollectedField, obj *Review) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Review_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Review_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Review", field, false, false, "String")
+}
+
 func (ec *executionContext) _Run_id(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20902,6 +21372,70 @@ func (ec *executionContext) fieldContext_Run_steers(_ context.Context, field gra
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Steer(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Run_sidecars(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_sidecars(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().Sidecars(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Sidecar) graphql.Marshaler {
+			return ec.marshalNSidecar2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐSidecarᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_sidecars(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Sidecar(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Run_reviews(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_reviews(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().Reviews(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Review) graphql.Marshaler {
+			return ec.marshalNReview2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐReviewᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_reviews(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Review(ctx, field)
 		},
 	}
 	return fc, nil
@@ -23098,6 +23632,167 @@ func (ec *executionContext) fieldContext_SendMessagePayload_clientMutationId(_ c
 	return graphql.NewScalarFieldContext("SendMessagePayload", field, false, false, "String")
 }
 
+func (ec *executionContext) _Sidecar_number(ctx context.Context, field graphql.CollectedField, obj *Sidecar) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sidecar_number(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Number, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Sidecar_number(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sidecar", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Sidecar_run(ctx context.Context, field graphql.CollectedField, obj *Sidecar) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sidecar_run(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Run, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Sidecar_run(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sidecar", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Sidecar_agent(ctx context.Context, field graphql.CollectedField, obj *Sidecar) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sidecar_agent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Agent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Sidecar_agent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sidecar", field, false, false, "String")
+}
+
+func (ec *executionContext) _Sidecar_purpose(ctx context.Context, field graphql.CollectedField, obj *Sidecar) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sidecar_purpose(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Purpose, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Purpose) graphql.Marshaler {
+			return ec.marshalOPurpose2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPurpose(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Sidecar_purpose(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sidecar", field, false, false, "Purpose")
+}
+
+func (ec *executionContext) _Sidecar_outlives(ctx context.Context, field graphql.CollectedField, obj *Sidecar) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sidecar_outlives(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outlives, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Sidecar_outlives(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sidecar", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _Sidecar_status(ctx context.Context, field graphql.CollectedField, obj *Sidecar) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sidecar_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RunStatus) graphql.Marshaler {
+			return ec.marshalORunStatus2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRunStatus(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Sidecar_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sidecar", field, false, false, "RunStatus")
+}
+
+func (ec *executionContext) _Sidecar_code(ctx context.Context, field graphql.CollectedField, obj *Sidecar) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Sidecar_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Sidecar_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Sidecar", field, false, false, "String")
+}
+
 func (ec *executionContext) _Snapshot_digest(ctx context.Context, field graphql.CollectedField, obj *Snapshot) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -23486,6 +24181,52 @@ func (ec *executionContext) fieldContext_Steer_text(_ context.Context, field gra
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Steer_from(ctx context.Context, field graphql.CollectedField, obj *Steer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Steer_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Steer_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Steer", field, false, false, "ID")
+}
+
+func (ec *executionContext) _Steer_evidence(ctx context.Context, field graphql.CollectedField, obj *Steer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Steer_evidence(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Evidence, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Steer_evidence(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Steer", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Steer_interrupt(ctx context.Context, field graphql.CollectedField, obj *Steer) (ret graphql.Marshaler) {
@@ -27428,6 +28169,177 @@ func (ec *executionContext) unmarshalInputDeclassifyInput(ctx context.Context, o
 func UnmarshalDeclassifyInput(ctx context.Context, raw any) (DeclassifyInput, error) {
 	var out DeclassifyInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeclassifyInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputDelegateInput(ctx context.Context, obj any) (DelegateInput, error) {
+	var it DelegateInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"run", "agent", "brief", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "run":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("run"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Run = data
+		case "agent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("agent"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Agent = data
+		case "brief":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("brief"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Brief = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDelegateInput unmarshals raw into the DelegateInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDelegateInput(ctx context.Context, raw any) (DelegateInput, error) {
+	var out DelegateInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DelegateInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputDispatchSidecarInput(ctx context.Context, obj any) (DispatchSidecarInput, error) {
+	var it DispatchSidecarInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["purpose"]; !present {
+		asMap["purpose"] = "RESEARCH"
+	}
+	if _, present := asMap["lands"]; !present {
+		asMap["lands"] = "EVIDENCE"
+	}
+	if _, present := asMap["outlives"]; !present {
+		asMap["outlives"] = false
+	}
+
+	fieldsInOrder := [...]string{"run", "agent", "purpose", "brief", "lands", "outlives", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "run":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("run"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Run = data
+		case "agent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("agent"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Agent = data
+		case "purpose":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("purpose"))
+			data, err := ec.unmarshalNPurpose2gantryᚗdevᚋgraphᚋgeneratedᚐPurpose(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Purpose = data
+		case "brief":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("brief"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Brief = data
+		case "lands":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lands"))
+			data, err := ec.unmarshalNLanding2gantryᚗdevᚋgraphᚋgeneratedᚐLanding(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Lands = data
+		case "outlives":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("outlives"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Outlives = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDispatchSidecarInput unmarshals raw into the DispatchSidecarInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDispatchSidecarInput(ctx context.Context, raw any) (DispatchSidecarInput, error) {
+	var out DispatchSidecarInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DispatchSidecarInput", raw, &out)
 	return out, err
 }
 
@@ -33531,6 +34443,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "dispatchSidecar":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_dispatchSidecar(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "delegate":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_delegate(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "cancelRun":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_cancelRun(ctx, field)
@@ -34578,6 +35504,74 @@ func (ec *executionContext) _ResearchPayload(ctx context.Context, sel ast.Select
 	return out
 }
 
+var reviewImplementors = []string{"Review"}
+
+func (ec *executionContext) _Review(ctx context.Context, sel ast.SelectionSet, obj *Review) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, reviewImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Review")
+		case "of":
+			out.Values[i] = ec._Review_of(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "call":
+			out.Values[i] = ec._Review_call(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "turn":
+			out.Values[i] = ec._Review_turn(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "agent":
+			out.Values[i] = ec._Review_agent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "standing":
+			out.Values[i] = ec._Review_standing(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "run":
+			out.Values[i] = ec._Review_run(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._Review_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._Review_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var runImplementors = []string{"Run", "Node"}
 
 func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj *Run) graphql.Marshaler {
@@ -34726,6 +35720,18 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "sidecars":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Run_sidecars(ctx, field, obj)
+				})
+		case "reviews":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Run_reviews(ctx, field, obj)
+				})
 		case "budget":
 			out.Values[i] = ec._Run_budget(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -35596,6 +36602,69 @@ func (ec *executionContext) _SendMessagePayload(ctx context.Context, sel ast.Sel
 	return out
 }
 
+var sidecarImplementors = []string{"Sidecar"}
+
+func (ec *executionContext) _Sidecar(ctx context.Context, sel ast.SelectionSet, obj *Sidecar) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, sidecarImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Sidecar")
+		case "number":
+			out.Values[i] = ec._Sidecar_number(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "run":
+			out.Values[i] = ec._Sidecar_run(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "agent":
+			out.Values[i] = ec._Sidecar_agent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "purpose":
+			out.Values[i] = ec._Sidecar_purpose(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "outlives":
+			out.Values[i] = ec._Sidecar_outlives(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._Sidecar_status(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._Sidecar_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var snapshotImplementors = []string{"Snapshot"}
 
 func (ec *executionContext) _Snapshot(ctx context.Context, sel ast.SelectionSet, obj *Snapshot) graphql.Marshaler {
@@ -35735,6 +36804,16 @@ func (ec *executionContext) _Steer(ctx context.Context, sel ast.SelectionSet, ob
 			}
 		case "text":
 			out.Values[i] = ec._Steer_text(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "from":
+			out.Values[i] = ec._Steer_from(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "evidence":
+			out.Values[i] = ec._Steer_evidence(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -37507,6 +38586,11 @@ func (ec *executionContext) unmarshalNDeclassifyInput2gantryᚗdevᚋgraphᚋgen
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNDelegateInput2gantryᚗdevᚋgraphᚋgeneratedᚐDelegateInput(ctx context.Context, v any) (DelegateInput, error) {
+	res, err := ec.unmarshalInputDelegateInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNDeputy2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐDeputyᚄ(ctx context.Context, sel ast.SelectionSet, v []*Deputy) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -37537,6 +38621,11 @@ func (ec *executionContext) marshalNDeputyPayload2ᚖgantryᚗdevᚋgraphᚋgene
 		return graphql.Null
 	}
 	return ec._DeputyPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNDispatchSidecarInput2gantryᚗdevᚋgraphᚋgeneratedᚐDispatchSidecarInput(ctx context.Context, v any) (DispatchSidecarInput, error) {
+	res, err := ec.unmarshalInputDispatchSidecarInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNDocumentPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐDocumentPayload(ctx context.Context, sel ast.SelectionSet, v *DocumentPayload) graphql.Marshaler {
@@ -38343,6 +39432,16 @@ func (ec *executionContext) unmarshalNPublishAgentInput2gantryᚗdevᚋgraphᚋg
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNPurpose2gantryᚗdevᚋgraphᚋgeneratedᚐPurpose(ctx context.Context, v any) (Purpose, error) {
+	var res Purpose
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNPurpose2gantryᚗdevᚋgraphᚋgeneratedᚐPurpose(ctx context.Context, sel ast.SelectionSet, v Purpose) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) marshalNQuestion2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐQuestionᚄ(ctx context.Context, sel ast.SelectionSet, v []*Question) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -38497,6 +39596,40 @@ func (ec *executionContext) unmarshalNResumeRunInput2gantryᚗdevᚋgraphᚋgene
 func (ec *executionContext) unmarshalNRetryBranchesInput2gantryᚗdevᚋgraphᚋgeneratedᚐRetryBranchesInput(ctx context.Context, v any) (RetryBranchesInput, error) {
 	res, err := ec.unmarshalInputRetryBranchesInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReview2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐReviewᚄ(ctx context.Context, sel ast.SelectionSet, v []*Review) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNReview2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐReview(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNReview2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐReview(ctx context.Context, sel ast.SelectionSet, v *Review) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Review!")
+		return graphql.Null
+	}
+	return ec._Review(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNReviewStanding2gantryᚗdevᚋgraphᚋgeneratedᚐReviewStanding(ctx context.Context, v any) (ReviewStanding, error) {
+	var res ReviewStanding
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReviewStanding2gantryᚗdevᚋgraphᚋgeneratedᚐReviewStanding(ctx context.Context, sel ast.SelectionSet, v ReviewStanding) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) marshalNRun2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRun(ctx context.Context, sel ast.SelectionSet, v *Run) graphql.Marshaler {
@@ -38783,6 +39916,30 @@ func (ec *executionContext) unmarshalNSetTurnsInput2gantryᚗdevᚋgraphᚋgener
 func (ec *executionContext) unmarshalNShareAgentInput2gantryᚗdevᚋgraphᚋgeneratedᚐShareAgentInput(ctx context.Context, v any) (ShareAgentInput, error) {
 	res, err := ec.unmarshalInputShareAgentInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNSidecar2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐSidecarᚄ(ctx context.Context, sel ast.SelectionSet, v []*Sidecar) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNSidecar2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSidecar(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNSidecar2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSidecar(ctx context.Context, sel ast.SelectionSet, v *Sidecar) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Sidecar!")
+		return graphql.Null
+	}
+	return ec._Sidecar(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNSnapshot2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSnapshot(ctx context.Context, sel ast.SelectionSet, v *Snapshot) graphql.Marshaler {
@@ -39994,6 +41151,22 @@ func (ec *executionContext) marshalORunStatus2ᚕgantryᚗdevᚋgraphᚋgenerate
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalORunStatus2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRunStatus(ctx context.Context, v any) (*RunStatus, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(RunStatus)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalORunStatus2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRunStatus(ctx context.Context, sel ast.SelectionSet, v *RunStatus) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
 }
 
 func (ec *executionContext) marshalOSchedule2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐSchedule(ctx context.Context, sel ast.SelectionSet, v *Schedule) graphql.Marshaler {

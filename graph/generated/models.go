@@ -630,6 +630,20 @@ type DeclassifyInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
+// A piece of work to have done beside a run.
+type DelegateInput struct {
+	// Global id of the run.
+	Run string `json:"run"`
+	// Name of the agent.
+	Agent string `json:"agent"`
+	// What it is to do, 64 KiB at most.
+	Brief string `json:"brief"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // Who decides and answers for a person for a while, under every rule of who may decide.
 type Deputy struct {
 	// For whom.
@@ -651,6 +665,26 @@ type DeputyPayload struct {
 	// Why it was not accepted.
 	UserErrors []*UserError `json:"userErrors"`
 	// From the input.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// A sidecar to start beside a run.
+type DispatchSidecarInput struct {
+	// Global id of the run.
+	Run string `json:"run"`
+	// Name of the agent.
+	Agent string `json:"agent"`
+	// What it is for: `RESEARCH` or `MONITOR`. Whose word a call or an answer waits for stands in the file of the run's agent.
+	Purpose Purpose `json:"purpose"`
+	// What it is to do, 64 KiB at most.
+	Brief string `json:"brief"`
+	// Where its result goes: `STEER`, `EVIDENCE` or `MESSAGE`.
+	Lands Landing `json:"lands"`
+	// Let it go on when the run has ended; what it finds then stays with it.
+	Outlives bool `json:"outlives"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
@@ -1601,6 +1635,26 @@ type RetryBranchesInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
+// A call or an answer that somebody reviews before it counts.
+type Review struct {
+	// What is reviewed, for example `call/3` or `answer/2`.
+	Of string `json:"of"`
+	// The number of the call; null for an answer.
+	Call *int `json:"call,omitempty"`
+	// The turn that proposed the call or gave the answer.
+	Turn int `json:"turn"`
+	// Name of the agent that reviews it.
+	Agent string `json:"agent"`
+	// Where it stands.
+	Standing ReviewStanding `json:"standing"`
+	// Global id of the reviewer's run; null before it began, or where it could not begin.
+	Run *string `json:"run,omitempty"`
+	// What the reviewer says of it; null before it did.
+	Reason *Text `json:"reason,omitempty"`
+	// Why there is no verdict; null where there is one, or none yet.
+	Code *string `json:"code,omitempty"`
+}
+
 // One durable pursuit of one goal by one agent for one subject.
 type Run struct {
 	// Global id.
@@ -1656,8 +1710,12 @@ type Run struct {
 	Approvals []*Approval `json:"approvals"`
 	// Questions that the model put to people.
 	Questions []*Question `json:"questions"`
-	// Guidance that people gave, and what became of it.
+	// Guidance and findings that came in while it went on, and what became of them.
 	Steers []*Steer `json:"steers"`
+	// What goes on beside it, in the order in which it began; also what could not begin.
+	Sidecars []*Sidecar `json:"sidecars"`
+	// What of it is or was reviewed before it counts: calls in their order, then answers.
+	Reviews []*Review `json:"reviews"`
 	// What it may spend, has reserved and has settled.
 	Budget *RunBudget `json:"budget"`
 	// The limit that waits for a person; null for none.
@@ -2005,6 +2063,24 @@ type ShareAgentInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
+// A run beside another one, as that knows it.
+type Sidecar struct {
+	// Its place among those that the agent's file names, from 1; null for one that a person started.
+	Number *int `json:"number,omitempty"`
+	// Global id of its run; null where it could not begin, and where the viewer may not see it.
+	Run *string `json:"run,omitempty"`
+	// The agent's name.
+	Agent string `json:"agent"`
+	// What it is for; null for a piece of work that a person handed on.
+	Purpose *Purpose `json:"purpose,omitempty"`
+	// Whether it goes on when the run has ended.
+	Outlives bool `json:"outlives"`
+	// Where it stands; null where it could not begin, and where the viewer may not see it.
+	Status *RunStatus `json:"status,omitempty"`
+	// Why it could not begin; null where it did.
+	Code *string `json:"code,omitempty"`
+}
+
 // The immutable inputs of a run: ids and digests of everything that the model may see or ask for.
 type Snapshot struct {
 	// Digest over the rest.
@@ -2101,8 +2177,12 @@ type Steer struct {
 	ID string `json:"id"`
 	// Who gave it.
 	By *Actor `json:"by"`
-	// The guidance.
+	// The guidance, or what was found.
 	Text *Text `json:"text"`
+	// Global id of the sidecar whose result it is; null for a person's.
+	From *string `json:"from,omitempty"`
+	// Whether it is data that a sidecar found, and no guidance.
+	Evidence bool `json:"evidence"`
 	// Whether it interrupted the turn in flight.
 	Interrupt bool `json:"interrupt"`
 	// Whether it voided open approvals.
@@ -4278,6 +4358,73 @@ func (e *Resolution) UnmarshalJSON(b []byte) error {
 }
 
 func (e Resolution) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// Where a review stands.
+type ReviewStanding string
+
+const (
+	// It has not begun.
+	ReviewStandingDue ReviewStanding = "DUE"
+	// Its reviewer works.
+	ReviewStandingLive ReviewStanding = "LIVE"
+	// Nothing speaks against it.
+	ReviewStandingPassed ReviewStanding = "PASSED"
+	// Its reviewer gave no verdict: it counts as not having passed.
+	ReviewStandingNotSure ReviewStanding = "NOT_SURE"
+	// Its reviewer speaks against it.
+	ReviewStandingHolds ReviewStanding = "HOLDS"
+)
+
+var AllReviewStanding = []ReviewStanding{
+	ReviewStandingDue,
+	ReviewStandingLive,
+	ReviewStandingPassed,
+	ReviewStandingNotSure,
+	ReviewStandingHolds,
+}
+
+func (e ReviewStanding) IsValid() bool {
+	switch e {
+	case ReviewStandingDue, ReviewStandingLive, ReviewStandingPassed, ReviewStandingNotSure, ReviewStandingHolds:
+		return true
+	}
+	return false
+}
+
+func (e ReviewStanding) String() string {
+	return string(e)
+}
+
+func (e *ReviewStanding) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ReviewStanding(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ReviewStanding", str)
+	}
+	return nil
+}
+
+func (e ReviewStanding) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ReviewStanding) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ReviewStanding) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

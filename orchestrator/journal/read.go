@@ -190,6 +190,29 @@ func (s *Store) payloadRows(ctx context.Context, ids []string) (*sql.Rows, error
 	return s.read.QueryContext(ctx, query+"IN (SELECT value FROM json_each(?))", string(list))
 }
 
+// Quoted returns the ids of the remembered items that texts quote, by text.
+func (s *Store) Quoted(ctx context.Context, texts []string) (map[string][]string, error) {
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	rows, err := s.read.QueryContext(ctx, "SELECT text, item FROM text_items WHERE text IN (?) ORDER BY text, item", bun.List(texts))
+	if err != nil {
+		return nil, err
+	}
+	pairs, err := collect(rows, func(row scanner) (pair [2]string, err error) {
+		err = row.Scan(&pair[0], &pair[1])
+		return pair, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	quoted := map[string][]string{}
+	for _, pair := range pairs {
+		quoted[pair[0]] = append(quoted[pair[0]], pair[1])
+	}
+	return quoted, nil
+}
+
 // EraseSubject deletes the key and the texts of a subject. The chain stays.
 func (s *Store) EraseSubject(ctx context.Context, subject string) error {
 	return s.write.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {

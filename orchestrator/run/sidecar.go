@@ -65,7 +65,7 @@ type StartReview struct{ Of string }
 // DispatchSidecar asks for a sidecar that the run's revision names.
 type DispatchSidecar struct{ Number int } // from 1
 
-// WatchMain asks a sidecar whether the run that it goes on beside has ended.
+// WatchMain asks a run whether the one that it goes on beside has ended.
 type WatchMain struct{}
 
 // Key is "review/" and what is reviewed.

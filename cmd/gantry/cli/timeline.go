@@ -36,6 +36,9 @@ type fact struct {
 	Child, Agent                   string
 	Carve, Settled                 run.Amount
 	Status, Reason                 any // of an end; a person's reason is a text
+	Of                             string
+	Purpose                        run.Purpose
+	Evidence                       bool
 }
 
 // begin prints what was asked.
@@ -149,7 +152,18 @@ func (t *timeline) byPeople(kind run.EventKind, f fact) []string {
 	case run.KindUncertainResolved:
 		return []string{fmt.Sprintf("%s found of call %d: %s", who, f.Call, f.Resolution)}
 	case run.KindSteerAccepted:
-		return []string{fmt.Sprintf("%s steers: %s", who, oneLine(display(f.Text)))}
+		verb := "steers"
+		if f.Evidence {
+			verb = "brings evidence"
+		}
+		return []string{fmt.Sprintf("%s %s: %s", who, verb, oneLine(display(f.Text)))}
+	case run.KindReviewDeclined:
+		return []string{fmt.Sprintf("%s is not reviewed: %s", f.Of, f.Code)}
+	case run.KindSidecarStarted:
+		if f.Code != "" {
+			return []string{fmt.Sprintf("%s could not begin beside it: %s", f.Agent, f.Code)}
+		}
+		return []string{strings.TrimSpace(fmt.Sprintf("%s goes on beside it %s", f.Agent, strings.ToLower(string(f.Purpose))))}
 	case run.KindSteerSettled:
 		return []string{"guidance " + f.Disposition}
 	case run.KindCancelAccepted:

@@ -12,6 +12,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/perform"
 	"gantry.dev/cmd/gantry/service"
+	"gantry.dev/cmd/gantry/service/beside"
 	"gantry.dev/cmd/gantry/service/groups"
 	"gantry.dev/cmd/gantry/service/scheduling"
 	"gantry.dev/graph/edge"
@@ -89,7 +90,7 @@ func (p *Platform) build(ctx context.Context) (err error) {
 			return fmt.Errorf("files: %w", err)
 		}
 	}
-	p.Kits = service.NewKits(p.Store, perform.Builder{Files: p.files, Memory: p.Brain, Egress: egressOf, Credentials: secrets(p.Config.Secrets), Provider: p.provider})
+	p.Kits = service.NewKits(p.Store, perform.Builder{Files: p.files, Memory: p.Brain, Runs: beside.Watch{Service: p.Service}, Egress: egressOf, Credentials: secrets(p.Config.Secrets), Provider: p.provider})
 	p.Hub = bus.NewHub(p.Store, entries{p.Store})
 	p.relay = bus.NewRelay(p.bus, writers{p.Store}, p.Store)
 	var truth engine.Journal = p.Store

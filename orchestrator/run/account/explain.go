@@ -243,8 +243,9 @@ func (e explainer) interventions() []string {
 		}
 	}
 	lines = append(lines, e.findings()...)
+	lines = append(lines, e.beside()...)
 	for _, steer := range e.s.Steers {
-		lines = append(lines, fmt.Sprintf("%s steered (%s): %s", steer.By.Principal, steer.Disposition, e.read(steer.Text)))
+		lines = append(lines, fmt.Sprintf("%s %s (%s): %s", steer.By.Principal, steering(steer), steer.Disposition, e.read(steer.Text)))
 	}
 	if cancel := e.s.Cancel; cancel != nil {
 		lines = append(lines, fmt.Sprintf("%s cancelled the run: %s", cancel.By.Principal, e.optional(cancel.Reason)))
