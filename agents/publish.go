@@ -173,7 +173,7 @@ func (o Organisation) checked() (Organisation, error) {
 // owners returns who answers for a revision.
 func (o Organisation) owners(r Revision) []string {
 	department, _ := o.Department(r.Department)
-	return []string{r.Owner, department.Owner}
+	return slices.Compact([]string{r.Owner, department.Owner})
 }
 
 // parties returns who must have a say in publishing a revision: of each list one.

@@ -265,7 +265,8 @@ var strayQueries = []struct{ table, query string }{
 	{"journal", "SELECT DISTINCT run, run FROM journal t WHERE NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run)"},
 	{"inbox", "SELECT id, run FROM inbox t WHERE NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run)"},
 	{"receipts", "SELECT command, run FROM receipts t WHERE run <> '' AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run)"},
-	{"payloads", "SELECT id, run FROM payloads t WHERE NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run) AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.id = t.run)"},
+	{"payloads", "SELECT id, run FROM payloads t WHERE NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run) AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.id = t.run) " +
+		"AND NOT EXISTS (SELECT 1 FROM schedules s WHERE s.id = t.run)"},
 	{"text_items", "SELECT item, run FROM text_items t WHERE NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run)"},
 	{"conversation_entries", "SELECT conversation, run FROM conversation_entries t WHERE run <> '' AND NOT EXISTS (SELECT 1 FROM heads h WHERE h.run = t.run)"},
 	{"conversation_entries", "SELECT conversation, conversation FROM conversation_entries t WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.id = t.conversation)"},

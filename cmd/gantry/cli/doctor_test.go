@@ -10,11 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/orchestrator/journal"
 )
 
 // practice leaves a folder in which the sample has finished one run and waits
-// in another.
+// in another, with a schedule of which no time came yet.
 func practice(t *testing.T) (folder, finished, waiting string) {
 	folder = t.TempDir()
 	h, err := openHouse(t.Context(), places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.DiscardHandler)})
@@ -28,6 +29,9 @@ func practice(t *testing.T) (folder, finished, waiting string) {
 	_, err = d.reconcile(t.Context(), "INV-1004", true)
 	require.NoError(t, err)
 	_, err = h.waiting(t.Context())
+	require.NoError(t, err)
+	_, err = d.asker.CreateSchedule(t.Context(), client.ScheduleOrder{
+		Name: "monday", Agent: sampleAgent, Goal: reconcile("INV-1004"), Cron: "30 8 * * 1", Zone: "Europe/Copenhagen", Overlap: "SKIP", CatchUp: "LAST"})
 	require.NoError(t, err)
 	heads, err := h.platform.Store.Heads(t.Context(), journal.Filter{Organisation: h.organisation.Name}, 2)
 	require.NoError(t, err)

@@ -34,7 +34,7 @@ func TestLendingAtTheCommandLine(t *testing.T) {
 	require.Contains(t, say("catalogue", "--as", "liam.byrne"), "ask for a share")
 	asked := say("request-share", "pay-librarian", "--as", "liam.byrne", "--reason", "offers", "--label", "hr-salary", "--yes-no", "within-band=Whether it fits.", "--tool", "files.read:read:3", "--for", "24h", "--consults", "1", "--usd", "0.05")
 	id := strings.Fields(asked)[0]
-	require.Contains(t, asked, "waits for")
+	require.Contains(t, asked, "waits for Ruth Abelson (agent:pay-librarian)", "who owns both is named once")
 	require.Contains(t, say("grants", "--waiting", "--as", "ruth.abelson"), id)
 	require.Contains(t, say("agree", id, "--as", "ruth.abelson"), "asked")
 	require.Contains(t, say("agree", id, "--as", "keiko.tanaka"), "in force")
@@ -50,5 +50,8 @@ func TestLendingAtTheCommandLine(t *testing.T) {
 	_, err := gantry(t, "share", "pay-librarian", "--reason", "x", "--tool", "files.read", "--department", "sales", "--as", "ruth.abelson")
 	require.ErrorContains(t, err, "NAME:IMPACT:CALLS")
 	delegation := say("delegation", "policy-librarian", "invoice-reconciler", "--reason", "Whether a supplier was paid.", "--tool", "ledger.find_adjustments:READ:2", "--label", "finance", "--as", "marta.lindqvist")
-	require.Contains(t, delegation, "asked  delegation of invoice-reconciler from policy-librarian")
+	require.Contains(t, delegation, "asked  delegation of invoice-reconciler from policy-librarian, with the labels finance")
+	_, err = gantry(t, "delegation", "policy-librarian", "invoice-reconciler", "--reason", "x", "--usd", "1", "--as", "marta.lindqvist")
+	require.ErrorContains(t, err, "unknown flag: --usd", "a delegation adds nothing that is counted")
+	require.Equal(t, "there is no such grant that you may know of\n", say("grants", "--as", "pieter.vanacker"))
 }

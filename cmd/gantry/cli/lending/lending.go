@@ -77,20 +77,28 @@ type terms struct {
 	duration time.Duration
 }
 
-func (t *terms) flags(command *cobra.Command) {
+// flags are those of a share and of a delegation.
+func (t *terms) flags(command *cobra.Command, label string) {
 	flags := command.Flags()
-	flags.StringVar(&t.in.Reason, "reason", "", "why")
+	flags.StringVar(&t.in.Reason, "reason", "", "why (needed)")
 	flags.DurationVar(&t.duration, "for", 0, "how long, for example 720h; without it until it is taken back")
-	flags.StringSliceVar(&t.ceiling.Labels, "label", nil, "label that the private side may read; its owner must agree")
+	flags.StringSliceVar(&t.ceiling.Labels, "label", nil, label+"; its owner must agree")
 	flags.StringSliceVar(&t.ceiling.ReadSpaces, "read-space", nil, "memory space that may be read (default those of the agent)")
 	flags.StringSliceVar(&t.ceiling.Models, "model", nil, "model that may be used (default those of the agent)")
 	flags.StringSliceVar(&t.tools, "tool", nil, "tool that may be used, with its impact and calls, for example files.read:READ:5 (default all that only read)")
+	_ = command.MarkFlagRequired("reason") // the flag is there
+}
+
+// shareFlags are those of a share. A delegation neither adds to what is counted
+// nor has a private side.
+func (t *terms) shareFlags(command *cobra.Command) {
+	t.flags(command, "label that the private side may read")
+	flags := command.Flags()
 	flags.StringVar(&t.ceiling.Stage, "stage", "", "freest stage (default the agent's)")
 	flags.Float64Var(&t.money, "usd", 0, "dollars of one run (default the agent's)")
 	flags.IntVar(&t.fanOut, "consults", -1, "how often a run may ask the private side (default the agent's fanOut)")
 	flags.StringArrayVar(&t.yesNo, "yes-no", nil, "an answer of the private side by yes or no, as NAME=what it tells")
 	flags.StringVar(&t.yields, "yields", "", "JSON file with answers of the private side: [{name, description, schema, template}]")
-	_ = command.MarkFlagRequired("reason") // the flag is there
 }
 
 // input reads the flags.
@@ -177,8 +185,8 @@ func share() *cobra.Command {
 			g, err := c.Share(command.Context(), in)
 			return tell(command, g, err)
 		})
-	t.flags(command)
-	command.Flags().StringVar(&t.in.Department, "department", "", "department that borrows")
+	t.shareFlags(command)
+	command.Flags().StringVar(&t.in.Department, "department", "", "department that borrows (needed, or --person)")
 	command.Flags().StringVar(&t.in.Person, "person", "", "person who borrows")
 	command.Flags().BoolVar(&pin, "pin", false, "lend the current revision whatever comes after")
 	return command
@@ -205,7 +213,7 @@ func request() *cobra.Command {
 			g, err := c.RequestShare(command.Context(), in)
 			return tell(command, g, err)
 		})
-	t.flags(command)
+	t.shareFlags(command)
 	command.Flags().StringVar(&t.in.Department, "department", "", "department that borrows (default you alone)")
 	return command
 }
@@ -222,7 +230,7 @@ func delegation() *cobra.Command {
 			g, err := c.GrantDelegation(command.Context(), in)
 			return tell(command, g, err)
 		})
-	t.flags(command)
+	t.flags(command, "label that the one may read for the other")
 	return command
 }
 
@@ -240,6 +248,9 @@ func grants() *cobra.Command {
 			}
 			if asJSON {
 				return ask.JSON(command, append([]client.Grant{}, list...))
+			}
+			if len(list) == 0 {
+				return ask.Say(command.OutOrStdout(), "there is no such grant that you may know of")
 			}
 			for _, g := range list {
 				if err := tell(command, g, nil); err != nil {
@@ -279,7 +290,7 @@ func ended(use, short string, do func(command *cobra.Command, c *client.Client, 
 		g, err := do(command, c, args[0], reason)
 		return tell(command, g, err)
 	})
-	command.Flags().StringVar(&reason, "reason", "", "why")
+	command.Flags().StringVar(&reason, "reason", "", "why (needed)")
 	_ = command.MarkFlagRequired("reason") // the flag is there
 	return command
 }
@@ -291,7 +302,7 @@ func tell(command *cobra.Command, g client.Grant, err error) error {
 	}
 	line := fmt.Sprintf("%s  %s  %s of %s %s", g.ID, strings.ToLower(strings.ReplaceAll(g.Status, "_", " ")), strings.ToLower(g.Kind), g.Agent, whom(g))
 	if len(g.Ceiling.Labels) > 0 {
-		line += ", private side reads " + strings.Join(g.Ceiling.Labels, ", ")
+		line += ", " + map[string]string{"SHARE": "private side reads", "DELEGATION": "with the labels"}[g.Kind] + " " + strings.Join(g.Ceiling.Labels, ", ")
 	}
 	if g.Until != nil && g.Ended == nil {
 		line += ", until " + g.Until.Format(time.RFC3339)

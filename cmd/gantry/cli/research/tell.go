@@ -120,6 +120,11 @@ func Tell(out io.Writer, r client.Research) error {
 			return err
 		}
 	}
+	if number == 0 && r.EndedAt != nil {
+		if err := ask.Say(out, "\nthere is no finding that you may see"); err != nil {
+			return err
+		}
+	}
 	for _, branch := range r.Branches {
 		if branch.Status != "FAILED" {
 			continue

@@ -101,7 +101,7 @@ func say(out io.Writer, s client.Schedule) error {
 	next := "no time comes any more"
 	switch {
 	case s.Paused != "":
-		next = "paused: " + map[string]string{"PERSON": "by somebody", "REFUSALS": "its runs were refused", "TIMES": "its zone is not known"}[s.Paused]
+		next = "paused: " + map[string]string{"PERSON": "a person stopped it", "REFUSALS": "its runs were refused", "TIMES": "its zone is not known"}[s.Paused]
 	case s.Next != nil:
 		next = "next " + s.Next.UTC().Format(time.RFC3339)
 	}
@@ -127,7 +127,7 @@ func history() *cobra.Command {
 			return ask.JSON(command, firings)
 		}
 		if len(firings) == 0 {
-			return ask.Say(command.OutOrStdout(), "Nothing was due yet.")
+			return ask.Say(command.OutOrStdout(), "nothing was due yet")
 		}
 		for _, f := range firings {
 			line := fmt.Sprintf("%s  %s", f.PlannedAt.UTC().Format(time.RFC3339), f.Outcome)

@@ -19,9 +19,18 @@ type node struct {
 	Run     string        `json:"run"`
 	Agent   string        `json:"agent"`
 	Status  string        `json:"status"`
-	Lineage []client.Link `json:"lineage,omitempty"` // of the run that was asked for
+	Lineage []link        `json:"lineage,omitempty"` // of the run that was asked for
 	As      *client.Child `json:"as,omitempty"`      // how the run above knows it; nil for the run that was asked for
 	Below   []node        `json:"below"`
+	line    string        // Lineage, in words
+}
+
+// link is a run of the line down to the one that was asked for.
+type link struct {
+	Run           string `json:"run"`
+	Kind          string `json:"kind"`
+	Agent         string `json:"agent"`
+	AgentRevision string `json:"agentRevision"`
 }
 
 // Command returns the command.
@@ -54,9 +63,15 @@ func read(ctx context.Context, c *client.Client, id string) (node, error) {
 		return node{}, err
 	}
 	top := node{Run: client.ShortID(id), Agent: run.Agent, Status: run.Status}
-	if top.Lineage, err = c.Lineage(ctx, id); err != nil {
+	line, err := c.Lineage(ctx, id)
+	if err != nil {
 		return node{}, err
 	}
+	for _, above := range line {
+		above.Run = client.ShortID(above.Run)
+		top.Lineage = append(top.Lineage, link(above))
+	}
+	top.line = Line(line)
 	top.Below, err = below(ctx, c, id)
 	return top, err
 }
@@ -78,7 +93,7 @@ func below(ctx context.Context, c *client.Client, id string) ([]node, error) {
 }
 
 func show(out io.Writer, top node) error {
-	if err := ask.Say(out, "run %s: %s, %s", top.Run, Line(top.Lineage), top.Status); err != nil {
+	if err := ask.Say(out, "run %s: %s, %s", top.Run, top.line, top.Status); err != nil {
 		return err
 	}
 	return showBelow(out, top.Below, "  ")

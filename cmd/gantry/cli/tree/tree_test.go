@@ -36,7 +36,8 @@ func served(t *testing.T) *httptest.Server {
 		case strings.Contains(asked.Query, "children("):
 			answer = `"children":{"edges":[` + below[asked.Variables.ID] + `],"pageInfo":{"hasNextPage":false}}`
 		case strings.Contains(asked.Query, "lineage{"):
-			answer = `"lineage":[{"agent":"house"},{"agent":"desk"}]`
+			answer = `"lineage":[{"run":"` + id("top") + `","kind":"ROOT","agent":"house","agentRevision":"r1"},` +
+				`{"run":"` + id("root") + `","kind":"SUB_AGENT","agent":"desk","agentRevision":"r2"}]`
 		}
 		_, _ = fmt.Fprintf(w, `{"data":{"run":{%s},"viewer":{"organisation":"acme"}}}`, answer)
 	}))
@@ -61,6 +62,7 @@ func TestTreeShowsWhatStandsAboveAndBelow(t *testing.T) {
 		"  run beside: watcher, sidecar CHECK, on a budget of its own, RUNNING\n", run(t, opaque.ID("acme", opaque.Run, "root")))
 	var got struct {
 		Run, Agent string
+		Lineage    []map[string]string
 		Below      []struct {
 			Run   string
 			Below []struct{ Run string }
@@ -68,4 +70,7 @@ func TestTreeShowsWhatStandsAboveAndBelow(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(run(t, opaque.ID("acme", opaque.Run, "root"), "--json")), &got))
 	require.Equal(t, "grandchild", got.Below[0].Below[0].Run)
+	require.Equal(t, []map[string]string{
+		{"run": "top", "kind": "ROOT", "agent": "house", "agentRevision": "r1"}, {"run": "root", "kind": "SUB_AGENT", "agent": "desk", "agentRevision": "r2"},
+	}, got.Lineage)
 }
