@@ -26,12 +26,18 @@ type actor struct {
 	renewAtMs    int64             // local clock of the next one
 	stoppedMs    int64             // local clock when the worker was seen to stop, 0 before
 	wrote        bool              // the run moved on under this lease
+	heldBack     int               // writes in a row whose conditions did not hold
 	news, heard  uint64            // of children; see run.Head
 }
 
 // guardPauseMs is how long an actor waits after the conditions of its write did
 // not hold: what they depend on is not in its run.
 const guardPauseMs = 100
+
+// mostHeldBack is after how many such writes an actor without anything in flight
+// lets go of its run for as long as the lease lasts: of a tree that was cancelled
+// many runs may still want to begin, and what has to tell them needs a place.
+const mostHeldBack = 3
 
 func newActor(config WorkerConfig, lease Lease) *actor {
 	nowMs := config.World.NowMs()
@@ -105,13 +111,18 @@ func (a *actor) step(ctx context.Context) (idle bool, err error) {
 		return false, a.park(record, err)
 	}
 	var begun []beginning
-	if ctx.Err() == nil && !a.selfFenced() {
+	// What came back is recorded by itself where nothing new may begin.
+	reportsOnly := a.heldBack > 0 && len(a.reports) > 0
+	if ctx.Err() == nil && !a.selfFenced() && !reportsOnly {
 		if begun, err = a.decideEffects(ctx, d); err != nil {
 			return false, a.park(record, err)
 		}
 	}
 	if err := a.flush(record, d); err != nil {
 		return false, a.afterFailure(record, err)
+	}
+	if !d.empty() {
+		a.heldBack = 0
 	}
 	for i := range a.reports {
 		a.land(a.reports[i].effect)
@@ -126,17 +137,21 @@ func (a *actor) step(ctx context.Context) (idle bool, err error) {
 	for _, b := range begun {
 		a.begin(ctx, b)
 	}
-	return len(begun) == 0 && d.empty(), nil
+	return len(begun) == 0 && d.empty() && !reportsOnly, nil
 }
 
 // afterFailure says how a failed write goes on: after a conflict or a moved
-// gate the run is read and decided again, with the same reports.
+// gate the run is read and decided again, with the same reports. It returns
+// run.ErrGuard where the run is to be left alone for a while.
 func (a *actor) afterFailure(ctx context.Context, err error) error {
 	a.state = nil
 	switch {
 	case errors.Is(err, run.ErrConflict):
 		return nil
 	case errors.Is(err, run.ErrGuard):
+		if a.heldBack++; a.heldBack >= mostHeldBack && len(a.flying) == 0 && len(a.reports) == 0 {
+			return err
+		}
 		a.config.World.Wait(ctx, a.box, a.config.World.NowMs()+guardPauseMs)
 		return nil
 	}

@@ -196,6 +196,9 @@ func (w *Worker) advance(ctx context.Context, owner *actor) {
 		log.Info("lease was taken over")
 		w.reportLate(ctx, owner)
 		return
+	case errors.Is(err, run.ErrGuard):
+		log.Info("run held back") // tried again when the lease ends
+		return
 	default:
 		// The lease is kept until it ends, so that a run that cannot be advanced
 		// is tried again at its pace.

@@ -87,7 +87,7 @@ func newSimulation(seed uint64) *simulation {
 	s.scheduler.report = s.violate
 	s.plan = drawPlan(s.chance)
 	memory := journaltest.NewMemory(func() int64 { return s.nowMs })
-	s.store = &store{Memory: memory, sim: s, epochs: map[string]uint64{}, owners: map[string]*process{}}
+	s.store = &store{Memory: memory, sim: s, epochs: map[string]uint64{}, owners: map[string]*process{}, barred: map[string]bool{}}
 	s.engine = engine.New(s.store, s.rulesNow)
 	s.outside = newOutside(s)
 	// Memory never fails.

@@ -28,6 +28,7 @@ type store struct {
 	sim    *simulation
 	epochs map[string]uint64   // of the last lease by run
 	owners map[string]*process // that got the last lease
+	barred map[string]bool     // runs of whose last write under it the conditions did not hold
 }
 
 var (
@@ -70,6 +71,7 @@ func (s *store) Append(ctx context.Context, write engine.Write) error {
 		return run.ErrFenced
 	}
 	err := s.Memory.Append(ctx, write)
+	s.barred[write.Head.Run] = errors.Is(err, run.ErrGuard)
 	if err == nil {
 		s.committed(write)
 	}
@@ -135,9 +137,10 @@ func (s *store) Claim(ctx context.Context, worker string, limit int, ttlMs int64
 	}
 	leases, err := s.Memory.Claim(ctx, worker, limit, ttlMs)
 	for _, lease := range leases {
-		if was := s.owners[lease.Run]; held[lease.Run] && was != nil && !was.dead && !was.faulty && s.sim.plan.leaseMs >= soundLeaseMs {
+		if was := s.owners[lease.Run]; held[lease.Run] && !s.barred[lease.Run] && was != nil && !was.dead && !was.faulty && s.sim.plan.leaseMs >= soundLeaseMs {
 			s.sim.report("%s: the lease of a healthy worker ran out", lease.Run)
 		}
+		s.barred[lease.Run] = false
 		s.epochs[lease.Run], s.owners[lease.Run] = lease.Epoch, s.sim.running.process
 		s.sim.note(lease.Epoch, uint64(len(lease.Run)))
 	}

@@ -132,7 +132,7 @@ func TestFault_G5_AChildThatCancelsItselfIsAResult(t *testing.T) {
 // Whoever has a run with a hundred children dies, again and again: their results
 // wait, and whoever comes next folds each of them once.
 func TestFault_G6_TheSuccessorFoldsEachOfAHundredChildrenOnce(t *testing.T) {
-	for seed := range uint64(treeSeeds / 2) {
+	for seed := range uint64(treeSeeds / 4) {
 		s := family(seed, 100, 1, []string{"keyed"})
 		deaths := 0
 		s.later(101, func() {
@@ -193,4 +193,16 @@ func TestChildrenAreFoundWhereNoWakeUpArrives(t *testing.T) {
 	items, err := s.store.Inbox(t.Context(), person("carl"))
 	require.NoError(t, err)
 	require.Empty(t, slices.DeleteFunc(items, func(i engine.InboxItem) bool { return !i.Open }))
+}
+
+// A cancel gets through where every place of every worker is taken by runs of
+// the tree that it ends.
+func TestFault_G4_ACancelNeedsNoFreePlace(t *testing.T) {
+	for seed := range uint64(treeSeeds) {
+		s := family(seed, 20, 2, []string{"keyed"}, []string{"read"})
+		s.plan.workers, s.plan.runsAtOnce, s.plan.crash, s.plan.pause, s.plan.store = 1, 2, 0, 0, 0
+		s.later(26+int(seed), func() { require.NoError(t, s.command("ada", "r1", run.Cancel{By: run.Identity{Principal: "ada"}})) })
+		states := s.sound(t)
+		require.Equal(t, run.StatusCancelled, states["r1"].Status)
+	}
 }
