@@ -68,9 +68,15 @@ type collecting struct {
 func (c *collecting) end(ctx context.Context, child *run.Child, ended run.Ended) (run.ChildEnd, error) {
 	end := run.ChildEnd{ChildEnded: run.ChildEnded{Child: child.ChildStarted.Child, Status: ended.Status, Reason: ended.Reason, Code: ended.Code,
 		Result: ended.Result, Settled: ended.Settled, Unknown: ended.Unknown}}
-	taken := ended.Status == run.StatusCompleted || ended.Status == run.StatusPartial
-	if ended.Result == nil || !taken {
+	if ended.Result == nil || !gave(ended.Status) {
 		end.Result = nil // the answer of a child that failed is no result
+		above, err := c.above(ctx, child)
+		if err != nil {
+			return end, err
+		}
+		if above {
+			end.Fault = resultLabels
+		}
 	} else if err := c.take(ctx, child, &end); err != nil {
 		return end, err
 	}
@@ -100,19 +106,30 @@ func (c *collecting) take(ctx context.Context, child *run.Child, end *run.ChildE
 	if err != nil {
 		return err
 	}
+	// First of all, unless it is declassified: how a result fails that the parent
+	// may not read would tell of it.
+	if !c.lent(child) && !end.Result.Marking.Labels.Within(c.state.Authority.Labels) {
+		end.Fault = resultLabels
+		return nil
+	}
 	if end.Result.Size > c.mostBytes(child) {
 		end.Fault = run.ResultTooLarge
 		return nil
 	}
 	if len(order.Result) > 0 || c.lent(child) {
-		if err := c.conform(ctx, child, order, end); err != nil || end.Fault != "" {
-			return err
-		}
-	}
-	if !end.Result.Marking.Labels.Within(c.state.Authority.Labels) {
-		end.Fault = resultLabels
+		return c.conform(ctx, child, order, end)
 	}
 	return nil
+}
+
+// above reports whether a child that has no result had read by its grant what
+// its parent may not: how it failed would tell of that.
+func (c *collecting) above(ctx context.Context, child *run.Child) (bool, error) {
+	if child.Grant == "" || c.lent(child) {
+		return false, nil
+	}
+	state, err := c.tree.State(ctx, child.ChildStarted.Child)
+	return err == nil && !state.Marking.Labels.Within(c.state.Authority.Labels), err
 }
 
 func (c *collecting) orderOf(ctx context.Context, child *run.Child) (order tool.Delegation, err error) {
@@ -199,8 +216,14 @@ func (j *job) stop(ctx context.Context, effect run.StopChild) (engine.Prepared, 
 	return engine.Prepared{Command: run.ReportStopped(effect)}, nil
 }
 
+// gave reports whether the answer of a run that ended so is a result.
+func gave(status run.Status) bool {
+	return status == run.StatusCompleted || status == run.StatusPartial
+}
+
 // earlier finds the result of a run that an earlier run of the same agent for
-// the same person handed work to.
+// the same person handed work to. In a conversation it is one of the same: who
+// takes part there need not have the rest of what that person has.
 func (s *spawning) earlier(ctx context.Context, id string) (run.Message, bool, error) {
 	found, err := s.tree.State(ctx, id)
 	if errors.Is(err, engine.ErrNotFound) {
@@ -212,7 +235,8 @@ func (s *spawning) earlier(ctx context.Context, id string) (run.Message, bool, e
 	own, its := s.state.Started, found.Started
 	above := len(its.Lineage)
 	if its.Organisation != own.Organisation || its.Subject.ID != own.Subject.ID || above == 0 || its.Lineage[above-1].Agent != own.Agent.Name ||
-		found.Ended == nil || found.Ended.Result == nil || found.Started.Grant != "" {
+		found.Ended == nil || found.Ended.Result == nil || found.Started.Grant != "" || !gave(found.Ended.Status) ||
+		own.Conversation != "" && own.Conversation != its.Conversation {
 		return run.Message{}, false, nil
 	}
 	return run.Message{Author: its.Acting(), Text: *found.Ended.Result}, true, nil

@@ -91,12 +91,16 @@ func (r *rules) own(link run.Link, subject string) policy.Authority {
 	if own, known := r.authorities[key]; known {
 		return own
 	}
-	person, found := r.organisation.Principal(subject)
-	revision, share, served := r.organisation.Serves(link.Agent, person, 0)
+	o := r.organisation
+	if lent, known := o.Grant(link.Grant); known && lent.Kind == agents.Share {
+		o.Grants = []agents.Grant{lent} // what began under one share goes on under no other
+	}
+	person, found := o.Principal(subject)
+	revision, share, served := o.Serves(link.Agent, person, 0)
 	if !found || !served {
 		return policy.Authority{}
 	}
-	own := r.organisation.Authority(revision, person, 0)
+	own := o.Authority(revision, person, 0)
 	own.DeadlineMs = math.MaxInt64
 	if share.UntilMs > 0 {
 		own.DeadlineMs = share.UntilMs

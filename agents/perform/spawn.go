@@ -19,6 +19,7 @@ import (
 // besides those of the run's own rules.
 const (
 	declinedAgent   = "NOT_FOUND"     // no such agent to hand work to, or none for whom the run acts
+	declinedStopped = "AGENT_STOPPED" // a kill switch stops the agent
 	declinedLabels  = "LABELS"        // what goes along is above what the child may read
 	declinedContext = "CONTEXT"       // the context names no result
 	declinedResult  = "RESULT_SCHEMA" // the schema of the result is none, or no declared one
@@ -118,11 +119,13 @@ func (s *spawning) ready(ctx context.Context) (*declined, error) {
 
 // agent finds who is to do it, and under which grant. A borrowed agent asks its
 // private side as a sidecar for memory; all else that it hands to itself is as
-// its borrower sees it.
+// its borrower sees it. A grant is the agent's: a person who sends somebody has
+// none by it.
 func (s *spawning) agent() *declined {
 	o, subject := s.current.Organisation, s.subjectNow()
+	grant, granted := o.Granting(s.state.Started.Agent.Name, s.order.Agent, subject, s.view.NowMs)
 	var allowed bool
-	if grant, granted := o.Granting(s.state.Started.Agent.Name, s.order.Agent, subject, s.view.NowMs); granted && (grant.Kind == agents.Delegation || s.task.Purpose == run.ForMemory) {
+	if granted && s.person == nil && (grant.Kind == agents.Delegation || s.task.Purpose == run.ForMemory) {
 		s.grant = grant
 		s.revision, allowed = o.Pinned(grant)
 	} else {
@@ -130,6 +133,9 @@ func (s *spawning) agent() *declined {
 	}
 	if !allowed {
 		return noAgent
+	}
+	if _, stopped := o.Stopped(s.revision); stopped {
+		return &declined{declinedStopped, "The agent is stopped by a kill switch; ask its owner."}
 	}
 	return nil
 }
@@ -149,7 +155,7 @@ func (s *spawning) subjectNow() policy.Principal {
 // authority is what the child gets: no more than the run has now, what the
 // other agent may do, and what was asked for.
 func (s *spawning) authority() (policy.Authority, *declined) {
-	under := s.job.authority()
+	under := s.state.Unused(s.job.authority())
 	under.Depth--
 	under.RunsAtOnce -= s.state.LiveRuns() + 1
 	child := s.view.Rules.Ceiling(run.Acting{Subject: s.subjectNow().ID, Under: &under,

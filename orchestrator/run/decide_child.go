@@ -1,6 +1,10 @@
 package run
 
-import "gantry.dev/orchestrator/policy"
+import (
+	"maps"
+
+	"gantry.dev/orchestrator/policy"
+)
 
 // The codes with which a call that was to be delegated is refused, or its child
 // has failed it.
@@ -65,10 +69,30 @@ func (d *decider) outOfBounds(child Spawn) string {
 // bound is the most that a child may have: what its parent has now, with what a
 // grant adds for the child's agent, one level down.
 func (d *decider) bound(child Spawn, authority policy.Authority) policy.Authority {
+	authority = d.s.Unused(authority)
 	authority.Depth--
 	authority.RunsAtOnce -= d.s.LiveRuns() + 1
 	return d.env.Rules.Ceiling(Acting{Subject: d.s.Started.Subject.ID, Under: &authority,
 		Links: []Link{{Agent: child.Agent, Grant: child.Grant}}})
+}
+
+// Unused is an authority without the calls that the run has begun: what is used
+// up is not handed on. Calls that children do are bounded as children are.
+func (s *State) Unused(authority policy.Authority) policy.Authority {
+	begun := maps.Clone(s.Begun)
+	for i := range s.Calls {
+		if s.Calls[i].Delegate != "" {
+			delete(begun, s.Calls[i].Tool)
+		}
+	}
+	tools := make(map[string]policy.ToolGrant, len(authority.Tools))
+	for name, grant := range authority.Tools {
+		if grant.Calls -= begun[name]; grant.Calls > 0 {
+			tools[name] = grant
+		}
+	}
+	authority.Tools = tools
+	return authority
 }
 
 // authority is what the run may do now: as admitted and amended, under what
