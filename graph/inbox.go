@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"errors"
+	"time"
 
 	"gantry.dev/agents"
 	"gantry.dev/graph/edge"
@@ -36,7 +37,7 @@ func (r root) inbox(ctx context.Context, caller Caller) ([]*generated.InboxItem,
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]opened{}
+	known, together := map[string]opened{}, map[alike]*generated.InboxItem{}
 	out := make([]*generated.InboxItem, 0, len(items))
 	for _, item := range items {
 		one, read := known[item.Run]
@@ -59,14 +60,37 @@ func (r root) inbox(ctx context.Context, caller Caller) ([]*generated.InboxItem,
 			continue
 		}
 		shown.Onlooker, shown.OnBehalfOf = item.Onlooker, v.somebody(item.OnBehalfOf)
+		if shown.Approval != nil {
+			class := alike{item.Run, shown.Approval.Tool, item.OnBehalfOf, item.Onlooker}
+			if first := together[class]; first != nil {
+				first.Count, first.Others = first.Count+1, append(first.Others, shown.Approval)
+				first.ExpiresAt = earlier(first.ExpiresAt, shown.ExpiresAt)
+				continue
+			}
+			together[class] = shown
+		}
 		out = append(out, shown)
 	}
 	return out, nil
 }
 
+// alike are held calls of one run to one tool that wait for the viewer in the
+// same role: they stand together.
+type alike struct {
+	run, tool, onBehalfOf string
+	onlooker              bool
+}
+
+func earlier(a, b *time.Time) *time.Time {
+	if a == nil || b != nil && b.Before(*a) {
+		return b
+	}
+	return a
+}
+
 func inboxItem(item Item, state *run.State, shown *generated.Run) (*generated.InboxItem, bool) {
 	out := &generated.InboxItem{ID: item.ID, Kind: generated.InboxKind(item.Kind), Since: at(item.SinceMs), ExpiresAt: maybeAt(item.NotAfterMs),
-		Run: shown, Uncertain: []*generated.Call{},
+		Run: shown, Uncertain: []*generated.Call{}, Count: 1, Others: []*generated.Approval{},
 		RemindedAt: maybeAt(item.RemindedMs), EscalatedAt: maybeAt(item.EscalatedMs), DueAt: maybeAt(item.DueMs)}
 	switch item.Kind {
 	case engine.InboxApproval:

@@ -1902,6 +1902,10 @@ type InboxItem {
   run: Run!
   "The call to decide; only for APPROVAL."
   approval: Approval
+  "How many calls wait: those of one run to one tool stand together, oldest first."
+  count: Int!
+  "The calls that stand together with ` + "`" + `approval` + "`" + `. Each is decided by itself, by its own id and digest."
+  others: [Approval!]!
   "The question; only for QUESTION."
   question: Question
   "The limit; only for LIMIT."
@@ -4530,6 +4534,10 @@ func (ec *executionContext) childFields_InboxItem(ctx context.Context, field gra
 		return ec.fieldContext_InboxItem_run(ctx, field)
 	case "approval":
 		return ec.fieldContext_InboxItem_approval(ctx, field)
+	case "count":
+		return ec.fieldContext_InboxItem_count(ctx, field)
+	case "others":
+		return ec.fieldContext_InboxItem_others(ctx, field)
 	case "question":
 		return ec.fieldContext_InboxItem_question(ctx, field)
 	case "limit":
@@ -13816,6 +13824,61 @@ func (ec *executionContext) _InboxItem_approval(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_InboxItem_approval(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "InboxItem",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Approval(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _InboxItem_count(ctx context.Context, field graphql.CollectedField, obj *InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, "Int")
+}
+
+func (ec *executionContext) _InboxItem_others(ctx context.Context, field graphql.CollectedField, obj *InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_others(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Others, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Approval) graphql.Marshaler {
+			return ec.marshalNApproval2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐApprovalᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_others(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "InboxItem",
 		Field:      field,
@@ -33524,6 +33587,16 @@ func (ec *executionContext) _InboxItem(ctx context.Context, sel ast.SelectionSet
 		case "approval":
 			out.Values[i] = ec._InboxItem_approval(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._InboxItem_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "others":
+			out.Values[i] = ec._InboxItem_others(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "question":

@@ -958,6 +958,10 @@ type InboxItem struct {
 	Run *Run `json:"run"`
 	// The call to decide; only for APPROVAL.
 	Approval *Approval `json:"approval,omitempty"`
+	// How many calls wait: those of one run to one tool stand together, oldest first.
+	Count int `json:"count"`
+	// The calls that stand together with `approval`. Each is decided by itself, by its own id and digest.
+	Others []*Approval `json:"others"`
 	// The question; only for QUESTION.
 	Question *Question `json:"question,omitempty"`
 	// The limit; only for LIMIT.

@@ -61,7 +61,7 @@ func itemLines(item client.Item, hints hints) []string {
 	id := client.ShortID(item.Run.ID)
 	switch {
 	case item.Approval != nil:
-		lines, next = approvalLines(*item.Approval), hints.decide(item.ID)
+		lines, next = append(approvalLines(*item.Approval), othersLines(item)...), hints.decide(item.ID)
 	case item.Question != nil:
 		lines, next = []string{"asks: " + oneLine(item.Question.Question.Display)}, []string{hints.command("answer", item.ID, "TEXT")}
 	case item.Limit != nil:
@@ -90,6 +90,19 @@ func itemLines(item client.Item, hints hints) []string {
 		agent = tree.Line(item.Run.Lineage)
 	}
 	return append([]string{fmt.Sprintf("%s for %s: %s", agent, item.Run.Subject.Principal, oneLine(item.Run.Goal.Display))}, lines...)
+}
+
+// othersLines name the calls that wait together with the one that is shown. Each
+// is decided by itself, once it was looked at.
+func othersLines(item client.Item) []string {
+	if len(item.Others) == 0 {
+		return nil
+	}
+	lines := []string{fmt.Sprintf("%d calls of this run to %s wait; besides this one:", item.Count, item.Approval.Tool)}
+	for _, other := range item.Others {
+		lines = append(lines, "  "+client.ShortID(other.ID)+": "+oneLine(other.Arguments.Display))
+	}
+	return lines
 }
 
 // approvalLines say exactly what is, or was, decided.

@@ -75,6 +75,8 @@ type Item struct {
 	ExpiresAt *time.Time `json:"expiresAt"`
 	Run       Run        `json:"run"`
 	Approval  *Approval  `json:"approval"`
+	Count     int        `json:"count"`  // calls that wait, Approval's among them
+	Others    []Approval `json:"others"` // that stand together with Approval; each is decided by itself
 	Question  *Question  `json:"question"`
 	Limit     *Limit     `json:"limit"`
 	Uncertain []Call     `json:"uncertain"`
@@ -92,7 +94,7 @@ const (
  effectClass guarantee requester{...P} subject{...P} integrity reasons{policy text} approvers{...W} quorum
  decisions{by{...P} granted} voidCause expiresAt}`
 	questionFields = ` fragment Q on Question{id status run call question{...T} to{...W} expiresAt}`
-	itemFields     = `{id kind since expiresAt run{...R lineage{run kind agent agentRevision}} approval{...A} question{...Q} limit{limit detail approvers{...W}}
+	itemFields     = `{id kind since expiresAt run{...R lineage{run kind agent agentRevision}} approval{...A} count others{...A} question{...Q} limit{limit detail approvers{...W}}
  uncertain{...C} parked{code detail} onBehalfOf{...P} onlooker remindedAt escalatedAt dueAt}}` + runFields + callFields + approvalFields + questionFields
 
 	decisionsDocument = `query($filter:RunFilter,$first:Int!,$after:Cursor){runs(filter:$filter,first:$first,after:$after){
@@ -131,6 +133,11 @@ func (c *Client) Approval(ctx context.Context, id string) (Approval, error) {
 	for _, item := range items {
 		if a := item.Approval; a != nil && (item.ID == id || a.ID == id) {
 			return *a, nil
+		}
+		for _, a := range item.Others {
+			if a.ID == id || ShortID(a.ID) == id {
+				return a, nil
+			}
 		}
 	}
 	return Approval{}, c.notOpen(ctx, id)
