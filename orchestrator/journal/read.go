@@ -179,7 +179,11 @@ func (s *Store) Payloads(ctx context.Context, ids []string) (map[string]engine.P
 }
 
 func (s *Store) payloadRows(ctx context.Context, ids []string) (*sql.Rows, error) {
-	const query = "SELECT id, run, subject, text, sealed FROM payloads WHERE id "
+	return s.among(ctx, "SELECT id, run, subject, text, sealed FROM payloads WHERE id ", ids)
+}
+
+// among asks for the rows whose last named column is one of the ids.
+func (s *Store) among(ctx context.Context, query string, ids []string) (*sql.Rows, error) {
 	if s.postgres {
 		return s.read.QueryContext(ctx, query+"= ANY(?)", ids)
 	}
@@ -195,7 +199,7 @@ func (s *Store) Quoted(ctx context.Context, texts []string) (map[string][]string
 	if len(texts) == 0 {
 		return nil, nil
 	}
-	rows, err := s.read.QueryContext(ctx, "SELECT text, item FROM text_items WHERE text IN (?) ORDER BY text, item", bun.List(texts))
+	rows, err := s.among(ctx, "SELECT text, item FROM text_items WHERE text ", texts)
 	if err != nil {
 		return nil, err
 	}

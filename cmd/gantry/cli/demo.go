@@ -19,6 +19,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/lending"
 	"gantry.dev/cmd/gantry/cli/roundtable"
 	"gantry.dev/cmd/gantry/cli/showcase"
+	"gantry.dev/cmd/gantry/cli/sidecar"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/deploy/sample"
 	"gantry.dev/orchestrator/run"
@@ -56,7 +57,7 @@ func demoCommand() *cobra.Command {
 	command.Flags().StringVar(&granted, "grant", "INV-1004", "invoice whose adjustment the controller grants")
 	command.AddCommand(demoMemoryCommand(), demoResearchCommand(), lending.DemoCommand(showLending))
 	command.Flags().StringVar(&denied, "deny", "INV-1008", "invoice whose adjustment the controller denies")
-	command.AddCommand(roundtable.DemoCommand(showGroup))
+	command.AddCommand(roundtable.DemoCommand(showGroup), sidecar.DemoCommand(showSidecar))
 	return command
 }
 
@@ -165,6 +166,20 @@ func showGroup(ctx context.Context, out io.Writer) (result roundtable.Result, er
 	}
 	defer func() { _ = h.close() }() // what was shown is shown
 	return roundtable.Run(ctx, roundtable.House{As: h.as}, out)
+}
+
+func showSidecar(ctx context.Context, out io.Writer) (result sidecar.Result, err error) {
+	folder, err := os.MkdirTemp("", "gantry-demo-")
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
+	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = h.close() }() // what was shown is shown
+	return sidecar.Run(ctx, sidecar.House{As: h.as}, out)
 }
 
 // logged keeps what is written to a log.

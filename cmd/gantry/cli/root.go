@@ -18,6 +18,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/policies"
 	"gantry.dev/cmd/gantry/cli/research"
 	"gantry.dev/cmd/gantry/cli/schedule"
+	"gantry.dev/cmd/gantry/cli/sidecar"
 	"gantry.dev/cmd/gantry/cli/tree"
 	"gantry.dev/cmd/gantry/ledger"
 	"gantry.dev/cmd/gantry/wire"
@@ -37,6 +38,7 @@ func Root() *cobra.Command {
 	root.AddCommand(research.Command(house))
 	root.AddCommand(people.Commands()...)
 	root.AddCommand(schedule.Command(), tree.Command())
+	root.AddCommand(sidecar.Commands()...)
 	refuseUnknown(root)
 	sayUse(root)
 	return root

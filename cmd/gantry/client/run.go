@@ -83,6 +83,42 @@ type Run struct {
 	Calls     []Call     `json:"calls,omitempty"`
 	Approvals []Approval `json:"approvals,omitempty"`
 	Questions []Question `json:"questions,omitempty"`
+	Steers    []Steer    `json:"steers,omitempty"`
+	Sidecars  []Sidecar  `json:"sidecars,omitempty"`
+	Reviews   []Review   `json:"reviews,omitempty"`
+}
+
+// Steer is guidance, or a finding, that came in while a run went on.
+type Steer struct {
+	By          Actor  `json:"by"`
+	Text        Text   `json:"text"`
+	From        string `json:"from"` // global id of the sidecar's run; empty for a person's
+	Evidence    bool   `json:"evidence"`
+	Disposition string `json:"disposition"` // empty while it waits
+	Turn        int    `json:"turn"`        // that absorbed it; 0 for none
+}
+
+// Sidecar is a run beside another one.
+type Sidecar struct {
+	Number   int    `json:"number"` // place in the agent's file; 0 for one that a person started
+	Run      string `json:"run"`    // global id; empty where it may not be seen, or did not begin
+	Agent    string `json:"agent"`
+	Purpose  string `json:"purpose"`
+	Outlives bool   `json:"outlives"`
+	Status   string `json:"status"`
+	Code     string `json:"code"` // why it could not begin
+}
+
+// Review is a call or an answer that somebody reviews before it counts.
+type Review struct {
+	Of       string `json:"of"`
+	Call     int    `json:"call"` // 0 for an answer
+	Turn     int    `json:"turn"`
+	Agent    string `json:"agent"`
+	Standing string `json:"standing"`
+	Run      string `json:"run"` // global id of the reviewer's run
+	Reason   *Text  `json:"reason"`
+	Code     string `json:"code"`
 }
 
 // MarshalJSON writes the run as it was read, and beside its global id the one
@@ -159,18 +195,22 @@ const (
 	payload    = `{run{...R} userErrors{code message field}}}` + runFields
 
 	startDocument = `mutation($input:StartRunInput!){done:startRun(input:$input)` + payload
-	runDocument   = `query($id:ID!){run(id:$id){...R turns{number phase model class text{...T}} calls{...C} approvals{...A} questions{...Q}}}` +
+	runDocument   = `query($id:ID!){run(id:$id){...R turns{number phase model class text{...T}} calls{...C} approvals{...A} questions{...Q}
+ steers{by{...P} text{...T} from evidence disposition turn} sidecars{number run agent purpose outlives status code}
+ reviews{of call turn agent standing run reason{...T} code}}}` +
 		runFields + callFields + approvalFields + questionFields
 	statusDocument = `query($id:ID!){run(id:$id){...R}}` + runFields
 	runsDocument   = `query($filter:RunFilter,$first:Int!,$after:Cursor){runs(filter:$filter,first:$first,after:$after){
  edges{node{...R}} pageInfo{hasNextPage endCursor}}}` + runFields
 	observedDocument = `query($filter:RunFilter,$first:Int!,$after:Cursor){runs(filter:$filter,first:$first,after:$after){
  edges{node{...R calls{...C}}} pageInfo{hasNextPage endCursor}}}` + runFields + callFields
-	steerDocument   = `mutation($input:SteerRunInput!){done:steerRun(input:$input)` + payload
-	cancelDocument  = `mutation($input:CancelRunInput!){done:cancelRun(input:$input)` + payload
-	resumeDocument  = `mutation($input:ResumeRunInput!){done:resumeRun(input:$input)` + payload
-	resolveDocument = `mutation($input:ResolveUncertainInput!){done:resolveUncertain(input:$input)` + payload
-	eventsDocument  = `subscription($run:ID!,$after:Cursor){runEvents(run:$run,after:$after){cursor seq kind at summary event}}`
+	sidecarDocument  = `mutation($input:DispatchSidecarInput!){done:dispatchSidecar(input:$input)` + payload
+	delegateDocument = `mutation($input:DelegateInput!){done:delegate(input:$input)` + payload
+	steerDocument    = `mutation($input:SteerRunInput!){done:steerRun(input:$input)` + payload
+	cancelDocument   = `mutation($input:CancelRunInput!){done:cancelRun(input:$input)` + payload
+	resumeDocument   = `mutation($input:ResumeRunInput!){done:resumeRun(input:$input)` + payload
+	resolveDocument  = `mutation($input:ResolveUncertainInput!){done:resolveUncertain(input:$input)` + payload
+	eventsDocument   = `subscription($run:ID!,$after:Cursor){runEvents(run:$run,after:$after){cursor seq kind at summary event}}`
 
 	treeEventsDocument = `subscription($run:ID!,$after:Cursor){runEvents(run:$run,after:$after,includeDescendants:true){cursor run seq kind at summary event}}`
 	lineageDocument    = `query($id:ID!){run(id:$id){lineage{run kind agent agentRevision}}}`
@@ -264,6 +304,25 @@ type Guidance struct {
 func (c *Client) Steer(ctx context.Context, id string, guidance Guidance) (Run, error) {
 	return c.changeRun(ctx, steerDocument, map[string]any{"run": id, "text": guidance.Text,
 		"interrupt": guidance.Interrupt, "void": guidance.Void})
+}
+
+// Dispatch is a run to start beside another one.
+type Dispatch struct {
+	Agent    string // name
+	Brief    string
+	Purpose  string // RESEARCH or MONITOR; empty: not a sidecar, but a piece of work that lands as evidence
+	Lands    string // STEER, EVIDENCE or MESSAGE
+	Outlives bool   // it goes on when the run has ended
+}
+
+// Dispatch starts a run beside another one, and returns it. Errors: *Error.
+func (c *Client) Dispatch(ctx context.Context, main string, order Dispatch) (Run, error) {
+	input := map[string]any{"run": main, "agent": order.Agent, "brief": order.Brief}
+	if order.Purpose == "" {
+		return c.changeRun(ctx, delegateDocument, input)
+	}
+	input["purpose"], input["lands"], input["outlives"] = order.Purpose, order.Lands, order.Outlives
+	return c.changeRun(ctx, sidecarDocument, input)
 }
 
 // Cancel cancels a run: nothing new begins. Reason may be empty. Errors: *Error.

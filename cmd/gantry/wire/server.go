@@ -54,7 +54,7 @@ func (p *Platform) listen(ctx context.Context) error {
 		Brain: p.Brain, Readers: brain.Memory{Service: p.Service}, Documents: brain.Documents{Service: p.Service, Files: documents}, Lending: lending.Lending{Service: p.Service},
 		Schedules:  scheduling.Schedules{Service: p.Service, Calendar: p.calendar},
 		Researches: research.Researches{Service: p.Service}, Live: service.Live{Service: p.Service, Tasks: &p.streams}, Directory: p.Service, Verifier: p.verifier,
-		Trees:  service.Trees{Service: p.Service, Tasks: &p.streams}, Sidecars: beside.Sidecars{Service: p.Service},
+		Trees: service.Trees{Service: p.Service, Tasks: &p.streams}, Sidecars: beside.Sidecars{Service: p.Service},
 		Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(), Introspection: p.Config.Dev, Origins: p.Config.Origins,
 		NewID: p.Source.ID, Clock: time.Now, Log: p.Config.Log,
 	})
