@@ -3,6 +3,7 @@
 package account
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -152,9 +153,18 @@ func (e explainer) handedOn() []string {
 	if task := s.Task; task != nil && task.Call > 0 {
 		lines = append(lines, fmt.Sprintf("does call %d of run %s, whose result has at most %d bytes", task.Call, s.Parent, task.ResultBytes))
 	} else if task != nil {
-		lines = append(lines, strings.TrimSpace(fmt.Sprintf("beside run %s for %s %s", s.Parent, task.Purpose, task.Review))+", its result goes there as "+string(task.Lands))
+		lines = append(lines, "beside run "+s.Parent+purpose(task)+", its result goes there as "+string(task.Lands))
 	}
 	return lines
+}
+
+// purpose says what a run beside another one is for; a sub-agent does a piece of
+// work and no more is said of it.
+func purpose(task *run.Task) string {
+	if task.Purpose == "" {
+		return ""
+	}
+	return strings.TrimRight(fmt.Sprintf(" for %s %s", task.Purpose, task.Review), " ")
 }
 
 // under names the grant by which a run may do more than the one above it.
@@ -202,7 +212,7 @@ func (e explainer) turns() []string {
 			lines = append(lines, recalled(fmt.Sprintf("turn %d", turn.Number), marks, remembrance)...)
 			marks += len(remembrance.Items)
 		}
-		line := fmt.Sprintf("turn %d with %s (%s), attempt %d: %s", turn.Number, turn.Model, turn.Why, turn.Attempt, turn.Phase)
+		line := fmt.Sprintf("turn %d with %s (%s), attempt %d: %s", turn.Number, cmp.Or(turn.Model, "no model"), turn.Why, turn.Attempt, turn.Phase)
 		if a := turn.Answer; a != nil {
 			line = fmt.Sprintf("turn %d with %s (%s): %s, %d tokens, %d micro-dollars", turn.Number, turn.Model, turn.Why, a.Class, a.Cost.Tokens, a.Cost.MicroUSD)
 		}

@@ -73,6 +73,21 @@ func TestARunInAGroupInWords(t *testing.T) {
 	require.Contains(t, account.Explain(s, read)[0].Lines[0], "agent:ann gave it the turn in entry 7 of the conversation, with: <goal>")
 }
 
+func TestARunBesideAnotherInWords(t *testing.T) {
+	s := stateOf(t, "../testdata/journals/version1/held.jsonl")
+	s.Started.Parent, s.Started.Lineage = "main", []run.Link{{Run: "main", Agent: "house"}}
+	for _, c := range []struct {
+		task run.Task
+		said string
+	}{
+		{run.Task{Lands: run.LandsAsEvidence}, "beside run main, its result goes there as EVIDENCE"},
+		{run.Task{Lands: run.LandsAsSteer, Purpose: run.ForMonitor}, "beside run main for MONITOR, its result goes there as STEER"},
+	} {
+		s.Started.Task = &c.task
+		require.Contains(t, account.Explain(s, func(text run.Text) string { return text.ID })[0].Lines, c.said)
+	}
+}
+
 func TestATurnThatWasNotTakenIsNotExplained(t *testing.T) {
 	for _, number := range []int{-1, 0, 1} {
 		_, known := account.Turn(&run.State{}, number, nil)
