@@ -221,16 +221,17 @@ func (c *compiler) bySidecar(steer *run.SteerState) string {
 
 // Dispatch asks for a run beside one that goes on.
 type Dispatch struct {
-	Main      string           // run id
-	Person    policy.Principal // verified; may guide the main run
-	By        run.Identity
-	Kind      run.Kind // SIDECAR, which only reads, or SUB_AGENT
-	Agent     string   // name
-	Purpose   run.Purpose
-	Brief     string
-	Lands     run.Landing
-	Outlives  bool
-	CommandID string
+	Main         string           // run id
+	Person       policy.Principal // verified; may guide the main run
+	By           run.Identity
+	Kind         run.Kind // SIDECAR, which only reads, or SUB_AGENT
+	Agent        string   // name
+	Purpose      run.Purpose
+	Brief        string
+	Lands        run.Landing
+	Participants []string // principal ids of who takes part in the main run's conversation now
+	Outlives     bool
+	CommandID    string
 }
 
 // Dispatch starts a run beside another one, for a person who may guide that. It
@@ -318,7 +319,7 @@ func (a *Admission) beside(ctx context.Context, main *run.State, order Dispatch,
 	if order.Kind != run.Sidecar {
 		purpose = ""
 	}
-	return &spawning{job: j, kind: order.Kind, id: id, terms: agents.Delegate{Agent: order.Agent}, person: &order.Person, by: order.By,
+	return &spawning{job: j, kind: order.Kind, id: id, terms: agents.Delegate{Agent: order.Agent}, person: &order.Person, by: order.By, hear: order.Participants,
 		order:   tool.Delegation{Agent: order.Agent, Brief: order.Brief},
 		marking: policy.Marking{Labels: main.Marking.Labels.Meet(order.Person.Clearance), Integrity: policy.Trusted},
 		task:    run.Task{Purpose: purpose, Lands: order.Lands, Outlives: order.Outlives}}, nil

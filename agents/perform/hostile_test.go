@@ -155,6 +155,34 @@ func TestOnlyResultsOfTheSameConversationGoAlong(t *testing.T) {
 	})
 }
 
+// Who joined a conversation sends somebody beside a run in it: what they alone
+// read is not brought to who hears it, nor what its first person alone reads.
+func TestARunBesideAnotherRecallsWhatAllReadWhoTakePartByNow(t *testing.T) {
+	o := delegating()
+	lead := &o.Agents[1]
+	lead.Spaces.Read = []string{"organisation", "subject"}
+	o.Agents[0].Spaces.Read = lead.Spaces.Read
+	inside(t, o, func(t *testing.T, h *house) {
+		require.NoError(t, h.Converse(t.Context(), "o", "talk"))
+		require.NoError(t, h.SetBudget(t.Context(), h.organisation.ConversationNode(), run.Amount{MicroUSD: 5_000_000, Tokens: 5_000_000}))
+		order := h.order("go")
+		order.Agent, order.Conversation, order.Participants = "lead", "talk", []string{"ada"}
+		main, err := h.admission().Start(t.Context(), order)
+		require.NoError(t, err)
+		require.Empty(t, h.state(main.Run).Started.AudienceSpaces, "nobody else heard it")
+		for _, person := range []string{"ada", "carl"} {
+			beside, err := h.admission().Dispatch(t.Context(), perform.Dispatch{Main: main.Run, Person: h.person(person), By: run.Identity{Principal: person},
+				Kind: run.Sidecar, Agent: "clerk", Purpose: run.ForResearch, Brief: "Find it.", Lands: run.LandsAsMessage,
+				Participants: []string{"ada", "carl"}, CommandID: person})
+			require.NoError(t, err)
+			spaces := h.state(beside.Run).Started.AudienceSpaces
+			require.Contains(t, spaces, "conversation:talk")
+			require.NotContains(t, spaces, "person:ada")
+			require.NotContains(t, spaces, "person:carl")
+		}
+	})
+}
+
 func TestCallsThatARunHasUsedUpAreNotHandedOn(t *testing.T) {
 	o := delegating()
 	o.Agents[1].Tools[2].Calls = 1

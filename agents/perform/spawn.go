@@ -40,6 +40,7 @@ type spawning struct {
 	task     run.Task
 	person   *policy.Principal // who asks; nil: the person for whom the parent acts
 	by       run.Identity      // of the person
+	hear     []string          // principal ids of who takes part in the conversation, where a person asks
 	grant    agents.Grant
 	revision agents.Revision
 	birth    engine.Birth
@@ -324,16 +325,30 @@ func (s *spawning) begin(ctx context.Context, authority policy.Authority, histor
 		Subject: subject, Chain: append(chain, agents.AgentID(s.revision.Name)), Agent: facts,
 		Contact: s.revision.Contact, Goal: goal, History: history, Snapshot: snapshot, SnapshotDigest: snapshot.Digest(),
 		Authority: authority, Limits: limits, Checks: checks, By: by,
-		AudienceSpaces: parent.AudienceSpaces, Grant: s.grant.ID, Task: &task, Borrower: parent.Payer(), Branches: s.revision.Branches,
+		Grant: s.grant.ID, Task: &task, Borrower: parent.Payer(), Branches: s.revision.Branches,
 		Reviewers: s.revision.Reviewers(), Sidecars: s.beside(),
 		Lineage: append(slices.Clone(parent.Lineage), run.Link{Run: s.state.ID, Agent: parent.Agent.Name, Grant: parent.Grant}),
 	}
+	started.AudienceSpaces = s.audience(started)
 	recalls := recalling{kit: s.current, revision: s.revision, texts: s.view.Texts}
 	if err := recalls.into(ctx, &started, s.id, sealer.payloads[0]); err != nil {
 		return nil, err
 	}
 	s.birth = engine.Birth{Run: s.id, Started: started, Payloads: sealer.payloads}
 	return nil, nil
+}
+
+// audience are the spaces in which everybody reads who hears of the child: who
+// heard of the parent, and where a person asks who takes part by now.
+func (s *spawning) audience(started run.Started) []string {
+	parent, now := s.state.Started.AudienceSpaces, audience(s.current.Organisation, started, s.hear)
+	switch {
+	case len(now) == 0:
+		return parent
+	case len(parent) == 0:
+		return now
+	}
+	return slices.DeleteFunc(now, func(space string) bool { return !slices.Contains(parent, space) })
 }
 
 // beside are the sidecars of the child: a sidecar has none.

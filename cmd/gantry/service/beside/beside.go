@@ -30,8 +30,16 @@ func (s Sidecars) Dispatch(ctx context.Context, caller graph.Caller, in graph.Si
 	if err := s.MayAsk(ctx, person, main, run.Steer{}); err != nil {
 		return graph.Outcome{}, err
 	}
-	admitted, err := s.Admission.Dispatch(ctx, perform.Dispatch{Main: in.Main, Person: person, By: caller.Identity, Kind: in.Kind, Agent: in.Agent,
-		Purpose: in.Purpose, Brief: in.Brief, Lands: in.Lands, Outlives: in.Outlives, CommandID: in.CommandID})
+	order := perform.Dispatch{Main: in.Main, Person: person, By: caller.Identity, Kind: in.Kind, Agent: in.Agent,
+		Purpose: in.Purpose, Brief: in.Brief, Lands: in.Lands, Outlives: in.Outlives, CommandID: in.CommandID}
+	if talk := main.Started.Conversation; talk != "" {
+		conversation, err := s.Store.Conversation(ctx, person.Organisation, talk)
+		if err != nil {
+			return graph.Outcome{}, err
+		}
+		order.Participants = conversation.Participants
+	}
+	admitted, err := s.Admission.Dispatch(ctx, order)
 	return graph.Outcome{Run: admitted.Run, Replayed: admitted.Replayed}, err
 }
 
