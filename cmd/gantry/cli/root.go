@@ -56,7 +56,8 @@ func verifyCommand() *cobra.Command {
 	var head string
 	command := &cobra.Command{
 		Use: "verify [FILE]", Short: "Check an exported run offline, or the database against signed heads", Args: cobra.MaximumNArgs(1),
-		Long: "With a FILE: checks an exported run: every digest, the order and the rules.\n" +
+		Long: "With a FILE: checks an exported run: every digest, the order and the rules. Exports of runs below it may follow in\n" +
+			"the FILE: the beginning and the end of each are held against what the run above it says.\n" +
 			"With --heads FOLDER: checks every head in the folder, and the database against them: what was covered must still be there as it\n" +
 			"was. It needs the public keys, in heads-keys.json of the folder of keys or where --keys says, and none of the secrets. Each fault\n" +
 			"is printed with a code that does not change, its run and the number of the first bad record. The exit code is 1 when there is any,\n" +
@@ -90,7 +91,12 @@ func verifyFile(out io.Writer, path, head string) error {
 	if err != nil {
 		return err
 	}
-	return ask.Say(out, "run %s: %s verify, head %s, %s", report.Run, ask.Counted(report.Records, "record"), report.Head, report.Status)
+	for _, one := range append([]account.Report{report}, report.Below...) {
+		if err := ask.Say(out, "run %s: %s verify, head %s, %s", one.Run, ask.Counted(one.Records, "record"), one.Head, one.Status); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ErrUnchecked means that nothing was found out.
