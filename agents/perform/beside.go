@@ -219,6 +219,10 @@ func (c *compiler) bySidecar(steer *run.SteerState) string {
 		c.block(steer.By.Principal, &steer.Text, c.text(&steer.Text))
 }
 
+// mostAbove is how many runs may stand above one beside which people start
+// another: each intent of that depends on all of them.
+const mostAbove = 16
+
 // Dispatch asks for a run beside one that goes on.
 type Dispatch struct {
 	Main         string           // run id
@@ -252,6 +256,9 @@ func (a *Admission) Dispatch(ctx context.Context, order Dispatch) (Admitted, err
 	}
 	if main.Ended != nil || main.Cancel != nil {
 		return a.refused(ctx, remembered, &run.Refusal{Code: "RUN_ENDED", Detail: "The main run has ended; start a run of its own."})
+	}
+	if len(main.Started.Lineage) >= mostAbove {
+		return a.refused(ctx, remembered, &run.Refusal{Code: run.RefusedDepth, Detail: "Too many runs stand above this one; start what goes on beside one of those."})
 	}
 	s, err := a.beside(ctx, main, order, id)
 	if err != nil {

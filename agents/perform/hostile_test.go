@@ -3,6 +3,7 @@ package perform_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func stronger() agents.Organisation {
 func (h *house) beside(main, person, agent string, kind run.Kind) (perform.Admitted, error) {
 	h.t.Helper()
 	return h.admission().Dispatch(h.t.Context(), perform.Dispatch{Main: main, Person: h.person(person), By: run.Identity{Principal: person},
-		Kind: kind, Agent: agent, Purpose: run.ForResearch, Brief: "Open it.", Lands: run.LandsAsEvidence, CommandID: "c " + agent})
+		Kind: kind, Agent: agent, Purpose: run.ForResearch, Brief: "Open it.", Lands: run.LandsAsEvidence, CommandID: main + " " + agent})
 }
 
 func TestAPersonGetsNoStrongerAgentBesideARunThanTheRunIs(t *testing.T) {
@@ -219,5 +220,60 @@ func TestAShareThatRanOutHidesNoneThatLasts(t *testing.T) {
 		state := h.state(admitted.Run)
 		require.Nil(t, state.Reached)
 		require.Len(t, state.Turns, 1)
+	})
+}
+
+// A child whose agent is taken away under way fails, and its parent goes on.
+func TestAChildWhoseAgentIsTakenAwayHoldsNobodyUp(t *testing.T) {
+	for name, change := range map[string]func(o *agents.Organisation){
+		"stopped": func(o *agents.Organisation) {
+			o.Kills = []agents.Kill{{Scope: agents.KillAgent, Name: "clerk", By: "olga", Reason: "wrong"}}
+		},
+		"withdrawn":   func(o *agents.Organisation) { o.Agents = o.Agents[1:] },
+		"not for ada": func(o *agents.Organisation) { o.Agents[0].Audience = []string{"e"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inside(t, delegating(), func(t *testing.T, h *house) {
+				h.take = func(_ context.Context, request model.Request, _ func(string)) (model.Answer, error) {
+					switch {
+					case !leads(request) && len(request.Messages) == 2:
+						return model.Answer{Finish: model.FinishCalls, Calls: []model.Proposed{{Name: tool.AskName, Arguments: []byte(`{"question":"Shall I?"}`)}}}, nil
+					case len(request.Messages) == 2:
+						return handOn(tool.Delegation{Agent: "clerk", Brief: "Ask."}), nil
+					}
+					return says("done"), nil
+				}
+				id := h.lead("go")
+				h.work()
+				child := run.ChildOfCall(id, 1)
+				require.Equal(t, run.StatusWaiting, h.state(child).Status)
+				o := h.organisation
+				o.Agents = slices.Clone(o.Agents)
+				change(&o)
+				h.change(o)
+				h.answered(child, "ada")
+				h.work()
+				require.Equal(t, run.StatusFailed, h.state(child).Status)
+				require.Equal(t, run.StatusCompleted, h.state(id).Status)
+				require.Zero(t, h.state(id).Budget.Reserved)
+			})
+		})
+	}
+}
+
+// People start no endless line of runs, each beside the one before.
+func TestALineOfRunsBesideRunsIsBounded(t *testing.T) {
+	inside(t, delegating(), func(t *testing.T, h *house) {
+		id, line := h.lead("go"), 0
+		for {
+			next, err := h.beside(id, "ada", "clerk", run.Sidecar)
+			if err != nil {
+				require.ErrorContains(t, err, "DEPTH")
+				break
+			}
+			id, line = next.Run, line+1
+			require.Less(t, line, 20)
+		}
+		require.Equal(t, 16, line)
 	})
 }
