@@ -264,6 +264,9 @@ func TestAChildWhoseAgentIsTakenAwayHoldsNobodyUp(t *testing.T) {
 // People start no endless line of runs, each beside the one before.
 func TestALineOfRunsBesideRunsIsBounded(t *testing.T) {
 	inside(t, delegating(), func(t *testing.T, h *house) {
+		for _, node := range h.organisation.Accounts("d", "", time.Now().UnixMilli()) {
+			require.NoError(t, h.SetBudget(t.Context(), node, run.Amount{MicroUSD: 1 << 40, Tokens: 1 << 40}))
+		}
 		id, line := h.lead("go"), 0
 		for {
 			next, err := h.beside(id, "ada", "clerk", run.Sidecar)
