@@ -132,3 +132,12 @@ func erasesAmongWrites(t *testing.T, writers ...store) {
 func TestFault_C15_NoTextComesInBehindItsErasure(t *testing.T) {
 	erasesAmongWrites(t, open(t, journal.Config{DSN: "sqlite:" + freshFile(t)}))
 }
+
+// A text is told with the items that it quotes.
+func TestTheItemsThatATextQuotesAreFound(t *testing.T) {
+	s := open(t, journal.Config{DSN: "sqlite:" + freshFile(t)})
+	require.NoError(t, s.Append(t.Context(), quoting("r1", "m1")))
+	quoted, err := s.Quoted(t.Context(), []string{"tr1", "nothing"})
+	require.NoError(t, err)
+	require.Equal(t, map[string][]string{"tr1": {"m1"}}, quoted)
+}
