@@ -74,7 +74,7 @@ func TestFault_N1_TheFirstBadRecordIsNamed(t *testing.T) {
 		"a run is slipped in with an old time": {func(h *house, db *sql.DB) {
 			h.do(db, "INSERT INTO journal SELECT 'north-9', seq, kind, version, at_ms - 3600000, body, prev, digest, 'forged', n FROM journal WHERE run = 'north-2'")
 			h.do(db, `INSERT INTO heads SELECT 'north-9', version, digest, epoch, owner, lease_until, status, 0, organisation, root, parent, conversation, subject, agent,
-				department, labels, started_ms, ended_ms FROM heads WHERE run = 'north-2'`)
+				department, labels, started_ms, ended_ms, news, heard FROM heads WHERE run = 'north-2'`)
 		}, first{notary.RecordUncovered, "north-9", 1, 0}},
 		"the database's own heads are gone": {func(h *house, db *sql.DB) { h.do(db, "DELETE FROM signed_heads WHERE organisation = 'north'") },
 			first{notary.DatabaseBehind, "", 0, 1}},
@@ -419,7 +419,7 @@ func TestManyRunsAreSeveralHeads(t *testing.T) {
 			id := fmt.Sprintf("copy-%d", i)
 			h.do(db, "INSERT INTO journal SELECT ?, seq, kind, version, at_ms, body, prev, digest, 'local', n + ? FROM journal WHERE run = 'north-1'", id, 3*(i+1))
 			h.do(db, `INSERT INTO heads SELECT ?, version, digest, epoch, owner, lease_until, status, due_ms, organisation, root, parent, conversation, subject, agent,
-				department, labels, started_ms, ended_ms FROM heads WHERE run = 'north-1'`, id)
+				department, labels, started_ms, ended_ms, news, heard FROM heads WHERE run = 'north-1'`, id)
 		}
 	})
 	h.sign()
