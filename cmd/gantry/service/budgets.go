@@ -142,8 +142,12 @@ func (b Budgets) Usage(ctx context.Context, caller graph.Caller, groupBy string,
 	}
 	sums := usage{rows: map[string]*graph.UsageRow{}, runs: map[string]bool{}}
 	states := b.states(ctx)
+	hidden := func(state *run.State) bool {
+		_, private := o.Granted(state.Started)
+		return private && !o.Answers(person, state.Started.Agent.Name)
+	}
 	for _, s := range found {
-		key, err := keyOf(groupBy, s, states)
+		key, err := keyOf(groupBy, s, states, hidden)
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +178,10 @@ func spentOn(s journal.Spending, event run.Event) spent {
 	return out
 }
 
-func keyOf(groupBy string, s spent, state func(runID string) (*run.State, error)) (string, error) {
+// keyOf is the row that something spent belongs to, empty for none. By which
+// calls and models a private side comes to its answer only who answers for its
+// agent is told: for all others its cost has no row of a tool or model.
+func keyOf(groupBy string, s spent, state func(runID string) (*run.State, error), hidden func(*run.State) bool) (string, error) {
 	switch groupBy {
 	case "AGENT":
 		return s.head.Agent, nil
@@ -191,6 +198,9 @@ func keyOf(groupBy string, s spent, state func(runID string) (*run.State, error)
 	of, err := state(s.head.Run)
 	if err != nil {
 		return "", err
+	}
+	if hidden(of) {
+		return "", nil
 	}
 	if call := of.Call(s.call); call != nil {
 		return call.Tool, nil

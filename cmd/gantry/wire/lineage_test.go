@@ -218,4 +218,21 @@ func TestAPrivateSideIsNoPartOfTheBorrowersTree(t *testing.T) {
 	require.Len(t, children, 1)
 	require.Equal(t, private, children[0].Run.ID)
 	require.Contains(t, told(ruth), private, "who answers for the agent has it in the tree")
+	byTool := func() map[string]int {
+		var got struct {
+			Usage []struct {
+				Key  string
+				Runs int `json:"runs,string"`
+			}
+		}
+		liam.ask(`query($from:Time!,$to:Time!){usage(groupBy:TOOL,from:$from,to:$to){key runs}}`,
+			map[string]any{"from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"}, &got)
+		runs := map[string]int{}
+		for _, row := range got.Usage {
+			runs[row.Key] = row.Runs
+		}
+		return runs
+	}
+	require.Equal(t, map[string]int{"files.read": 1, "agents.delegate": 1}, byTool(), "by which calls the private side came to its answer is its own")
+	require.Contains(t, liam.usage("AGENT"), "pay-librarian", "what it cost is the borrower's")
 }
