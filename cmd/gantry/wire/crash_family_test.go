@@ -80,13 +80,15 @@ func replayed(ctx context.Context, store *journal.Store, id string) (*run.State,
 // has it once.
 func TestFault_A9_AChildIsThereWithItsCarveAndItsEdgeOrNotAtAll(t *testing.T) {
 	m := &crashMatrix{crashHouse: newCrashHouse(t, sqliteFiles{})}
-	m.spawns(t)
+	m.spawns(t, append(positions, "lied", "lied, died")...)
 }
 
-func (m *crashMatrix) spawns(t *testing.T) {
+func (m *crashMatrix) spawns(t *testing.T, where ...string) {
 	t.Helper()
 	fates, _ := m.record()
-	fates = slices.DeleteFunc(fates, func(f fate) bool { return !strings.Contains(f.commit, string(run.KindChildStarted)) })
+	fates = slices.DeleteFunc(fates, func(f fate) bool {
+		return !strings.Contains(f.commit, string(run.KindChildStarted)) || !slices.Contains(where, f.where)
+	})
 	spawned := map[string]bool{}
 	for _, f := range fates {
 		spawned[f.commit+f.nth] = true

@@ -104,6 +104,11 @@ func TestFault_A12_AKilledProcessLeavesItsRunsToTheNextOnPostgres(t *testing.T) 
 	newCrashHouse(t, newPostgresDatabases(t)).leavesMany(t)
 }
 
+func TestFault_A9_AChildIsThereWithItsCarveAndItsEdgeOrNotAtAllOnPostgres(t *testing.T) {
+	m := &crashMatrix{crashHouse: newCrashHouse(t, newPostgresDatabases(t))}
+	m.spawns(t, inside, commits, stands)
+}
+
 func TestFault_A11_AnAlteredRecordParksItsRunOnPostgres(t *testing.T) {
 	h := newCrashHouse(t, newPostgresDatabases(t))
 	due := h.killed(t, wayApproved, "Append call_ended+turn_started/"+stands+"#1")
