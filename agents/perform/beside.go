@@ -139,7 +139,8 @@ func (j *job) watchMain(ctx context.Context) (engine.Prepared, error) {
 		return engine.Prepared{}, err
 	}
 	main, err := j.tree.State(ctx, j.state.Started.Parent)
-	if err != nil || main.Ended == nil && main.Cancel == nil {
+	over := err == nil && (main.Cancel != nil || main.Ended != nil && !j.state.Started.Task.Outlives)
+	if !over {
 		return engine.Prepared{}, err
 	}
 	return engine.Prepared{Command: run.Cancel{By: run.Identity{Principal: main.Started.Acting()}}, Heard: news}, nil
@@ -293,7 +294,7 @@ func (a *Admission) noted(ctx context.Context, order Dispatch, id string) error 
 		Command: run.ReportSidecar{Sidecar: id, Agent: order.Agent, Purpose: order.Purpose, Outlives: order.Outlives}}
 	_, err := a.engine.Submit(ctx, submission)
 	var refusal *run.Refusal
-	if !errors.As(err, &refusal) || order.Outlives {
+	if !errors.As(err, &refusal) || order.Outlives && refusal.Code == "RUN_ENDED" {
 		return err
 	}
 	submission.Run, submission.Command = id, run.Cancel{By: order.By}

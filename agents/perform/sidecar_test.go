@@ -126,6 +126,24 @@ func TestAFindingComesAsEvidenceIntoTheRunItGoesOnBeside(t *testing.T) {
 	})
 }
 
+func TestNothingBesideARunOutlivesItsCancel(t *testing.T) {
+	inside(t, watched(), func(t *testing.T, h *house) {
+		h.take = func(ctx context.Context, _ model.Request, _ func(string)) (model.Answer, error) {
+			<-ctx.Done()
+			return model.Answer{}, &model.Error{Kind: model.TimedOut}
+		}
+		id := h.lead("go")
+		beside, err := h.admission().Dispatch(t.Context(), perform.Dispatch{Main: id, Person: h.person("ada"), By: run.Identity{Principal: "ada"},
+			Kind: run.Sidecar, Agent: "watcher", Purpose: run.ForResearch, Brief: "Find it.", Lands: run.LandsAsEvidence, Outlives: true, CommandID: "c1"})
+		require.NoError(t, err)
+		h.work()
+		require.NoError(t, h.submit(id, run.Cancel{By: run.Identity{Principal: "ada"}}))
+		h.work()
+		require.Equal(t, run.StatusCancelled, h.state(id).Status)
+		require.Equal(t, run.StatusCancelled, h.state(beside.Run).Status)
+	})
+}
+
 func TestALateFindingIsRefusedAndASidecarEndsWithItsRun(t *testing.T) {
 	for name, outlives := range map[string]bool{"ends with it": false, "outlives it": true} {
 		t.Run(name, func(t *testing.T) {

@@ -21,6 +21,7 @@ const (
 	declinedAgent   = "NOT_FOUND"     // no such agent to hand work to, or none for whom the run acts
 	declinedStopped = "AGENT_STOPPED" // a kill switch stops the agent
 	declinedLabels  = "LABELS"        // what goes along is above what the child may read
+	declinedModels  = "MODELS"        // no model that both may use
 	declinedContext = "CONTEXT"       // the context names no result
 	declinedResult  = "RESULT_SCHEMA" // the schema of the result is none, or no declared one
 )
@@ -175,6 +176,9 @@ func (s *spawning) authority() (policy.Authority, *declined) {
 	if s.terms.Turns > 0 {
 		child.Turns = min(child.Turns, s.terms.Turns)
 	}
+	if len(child.Models) == 0 {
+		return child, &declined{declinedModels, "The agent may use none of the models that the run may use."}
+	}
 	child.MicroUSD, child.Tokens = s.share(child)
 	if s.kind == run.Sidecar {
 		readsOnly(child.Tools)
@@ -248,7 +252,7 @@ func (s *spawning) history(ctx context.Context, authority policy.Authority) ([]r
 		history = append(history, message)
 	}
 	if !s.marking.Labels.Within(authority.Labels) {
-		return nil, &declined{declinedLabels, "What you have read is above what the agent may read."}, nil
+		return nil, &declined{declinedLabels, "What the run has read is above what the agent may read."}, nil
 	}
 	return history, nil, nil
 }

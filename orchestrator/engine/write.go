@@ -93,7 +93,8 @@ func (d *draft) wakes() (runs []string) {
 		runs = append(runs, s.Started.Parent)
 	}
 	for _, sidecar := range s.Sidecars {
-		if sidecar.Code == "" && !sidecar.Outlives {
+		// One that outlives the run's end begins nothing more after its cancel, either.
+		if sidecar.Code == "" && (!sidecar.Outlives || s.Cancel != nil) {
 			runs = append(runs, sidecar.Sidecar)
 		}
 	}

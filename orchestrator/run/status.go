@@ -88,7 +88,7 @@ func Pending(s *State, nowMs int64) []Effect {
 	if s.hasLiveChildren() {
 		effects = append([]Effect{CollectChildren{}}, effects...)
 	}
-	if task := s.Started.Task; task != nil && !task.Awaited() && !task.Outlives && !s.Closing() {
+	if task := s.Started.Task; task != nil && !task.Awaited() && !s.Closing() {
 		effects = append([]Effect{WatchMain{}}, effects...)
 	}
 	return effects
