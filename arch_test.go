@@ -101,7 +101,7 @@ var layers = map[string][]string{
 	"cmd/gantry/cli/research":          {"cmd/gantry/cli/ask", "cmd/gantry/cli/brain", "cmd/gantry/client"},
 	"cmd/gantry/cli/fanout":            {"cmd/gantry/cli/research", "cmd/gantry/client", "deploy/sample/library"},
 	"cmd/gantry/service/research":      {"agents", "agents/perform", "agents/research", "agents/tool", "cmd/gantry/service", "graph", "graph/generated", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
-	"cmd/gantry/cli/roundtable":        {"cmd/gantry/client"},
+	"cmd/gantry/cli/roundtable":        {"cmd/gantry/cli/ask", "cmd/gantry/client"},
 	"cmd/gantry/cli/tree":              {"cmd/gantry/cli/ask", "cmd/gantry/client"},
 	"cmd/gantry/cli/showcase":          {"cmd/gantry/client", "deploy/sample", "orchestrator/run"},
 	"cmd/gantry/client":                {},

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/cli/fanout"
 	"gantry.dev/cmd/gantry/cli/lending"
 	"gantry.dev/cmd/gantry/cli/roundtable"
@@ -42,15 +42,10 @@ func demoCommand() *cobra.Command {
 				out = io.Discard
 			}
 			result, err := demonstrate(command.Context(), out, granted, denied)
-			if err != nil {
+			if err != nil || !asJSON {
 				return err
 			}
-			if asJSON {
-				encoder := json.NewEncoder(command.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(result)
-			}
-			return nil
+			return ask.JSON(command, result)
 		},
 	}
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the timeline")
@@ -62,124 +57,59 @@ func demoCommand() *cobra.Command {
 }
 
 func demoMemoryCommand() *cobra.Command {
-	var asJSON bool
 	question := showcase.Question
-	command := &cobra.Command{
-		Use:   "memory",
-		Short: "Ask five people's view of what the sample organisation remembers, and forget a fact",
-		Args:  cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			out := command.OutOrStdout()
-			if asJSON {
-				out = io.Discard
-			}
-			result, err := showMemory(command.Context(), out, question)
-			if err != nil || !asJSON {
-				return err
-			}
-			encoder := json.NewEncoder(command.OutOrStdout())
-			encoder.SetIndent("", "  ")
-			return encoder.Encode(result)
-		},
-	}
-	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the tables")
+	command := ask.Demonstration("memory", "Ask five people's view of what the sample organisation remembers, and forget a fact",
+		func(ctx context.Context, out io.Writer) (showcase.Result, error) {
+			var log logged
+			return inHouse(ctx, slog.NewTextHandler(&log, nil), func(h *house, folder string) (showcase.Result, error) {
+				return showcase.Run(ctx, showcase.House{As: h.as, Folder: folder, Log: log.String}, out, question)
+			})
+		})
 	command.Flags().StringVar(&question, "ask", question, "what the five are asked")
 	return command
 }
 
 func demoResearchCommand() *cobra.Command {
-	var asJSON bool
-	command := &cobra.Command{
-		Use:   "research",
-		Short: "Have a question looked into by twenty runs in the sample's library, of which two fail",
-		Args:  cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			out := command.OutOrStdout()
-			if asJSON {
-				out = io.Discard
-			}
-			result, err := showResearch(command.Context(), out)
-			if err != nil || !asJSON {
-				return err
-			}
-			encoder := json.NewEncoder(command.OutOrStdout())
-			encoder.SetIndent("", "  ")
-			return encoder.Encode(result)
-		},
-	}
-	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the progress")
-	return command
+	return ask.Demonstration("research", "Have a question looked into by twenty runs in the sample's library, of which two fail",
+		func(ctx context.Context, out io.Writer) (fanout.Result, error) {
+			return inHouse(ctx, slog.DiscardHandler, func(h *house, _ string) (fanout.Result, error) {
+				return fanout.Run(ctx, fanout.House{As: h.as}, out)
+			})
+		})
 }
 
-func showResearch(ctx context.Context, out io.Writer) (result fanout.Result, err error) {
+func showLending(ctx context.Context, out io.Writer) (lending.Result, error) {
+	return inHouse(ctx, slog.DiscardHandler, func(h *house, _ string) (lending.Result, error) {
+		return lending.Demonstrate(ctx, lending.House{As: h.as}, out)
+	})
+}
+
+func showGroup(ctx context.Context, out io.Writer) (roundtable.Result, error) {
+	return inHouse(ctx, slog.DiscardHandler, func(h *house, _ string) (roundtable.Result, error) {
+		return roundtable.Run(ctx, roundtable.House{As: h.as}, out)
+	})
+}
+
+func showSidecar(ctx context.Context, out io.Writer) (sidecar.Result, error) {
+	return inHouse(ctx, slog.DiscardHandler, func(h *house, _ string) (sidecar.Result, error) {
+		return sidecar.Run(ctx, sidecar.House{As: h.as}, out)
+	})
+}
+
+// inHouse shows something in a fresh installation of the sample, in a folder
+// that goes with it.
+func inHouse[R any](ctx context.Context, log slog.Handler, show func(h *house, folder string) (R, error)) (result R, err error) {
 	folder, err := os.MkdirTemp("", "gantry-demo-")
 	if err != nil {
 		return result, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
-	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.DiscardHandler)})
+	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(log)})
 	if err != nil {
 		return result, err
 	}
 	defer func() { _ = h.close() }() // what was shown is shown
-	return fanout.Run(ctx, fanout.House{As: h.as}, out)
-}
-
-func showLending(ctx context.Context, out io.Writer) (result lending.Result, err error) {
-	folder, err := os.MkdirTemp("", "gantry-demo-")
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
-	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = h.close() }() // what was shown is shown
-	return lending.Demonstrate(ctx, lending.House{As: h.as}, out)
-}
-
-func showMemory(ctx context.Context, out io.Writer, question string) (result showcase.Result, err error) {
-	folder, err := os.MkdirTemp("", "gantry-demo-")
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
-	var log logged
-	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = h.close() }() // what was shown is shown
-	return showcase.Run(ctx, showcase.House{As: h.as, Folder: folder, Log: log.String}, out, question)
-}
-
-func showGroup(ctx context.Context, out io.Writer) (result roundtable.Result, err error) {
-	folder, err := os.MkdirTemp("", "gantry-demo-")
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
-	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = h.close() }() // what was shown is shown
-	return roundtable.Run(ctx, roundtable.House{As: h.as}, out)
-}
-
-func showSidecar(ctx context.Context, out io.Writer) (result sidecar.Result, err error) {
-	folder, err := os.MkdirTemp("", "gantry-demo-")
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
-	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = h.close() }() // what was shown is shown
-	return sidecar.Run(ctx, sidecar.House{As: h.as}, out)
+	return show(h, folder)
 }
 
 // logged keeps what is written to a log.
@@ -234,17 +164,13 @@ type demo struct {
 	asker, decider *client.Client
 }
 
-func demonstrate(ctx context.Context, out io.Writer, granted, denied string) (result demoResult, err error) {
-	folder, err := os.MkdirTemp("", "gantry-demo-")
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
-	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return result, err
-	}
-	defer func() { _ = h.close() }() // what was shown is shown
+func demonstrate(ctx context.Context, out io.Writer, granted, denied string) (demoResult, error) {
+	return inHouse(ctx, slog.DiscardHandler, func(h *house, _ string) (demoResult, error) {
+		return reconcileBoth(ctx, h, out, granted, denied)
+	})
+}
+
+func reconcileBoth(ctx context.Context, h *house, out io.Writer, granted, denied string) (result demoResult, err error) {
 	d := &demo{house: h, out: out}
 	if d.asker, err = h.as(sampleAsker); err != nil {
 		return result, err

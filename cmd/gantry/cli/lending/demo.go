@@ -41,25 +41,7 @@ type Result struct {
 
 // DemoCommand returns the command that shows lending with what show begins.
 func DemoCommand(show func(ctx context.Context, out io.Writer) (Result, error)) *cobra.Command {
-	var asJSON bool
-	command := &cobra.Command{
-		Use:   "lending",
-		Short: "Have HR's pay librarian answer HR and sales, each what they may know, and take it back",
-		Args:  cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			out := command.OutOrStdout()
-			if asJSON {
-				out = io.Discard
-			}
-			result, err := show(command.Context(), out)
-			if err != nil || !asJSON {
-				return err
-			}
-			return ask.JSON(command, result)
-		},
-	}
-	ask.JSONFlag(command, &asJSON, "one JSON object instead of the progress")
-	return command
+	return ask.Demonstration("lending", "Have HR's pay librarian answer HR and sales, each what they may know, and take it back", show)
 }
 
 // demo is the demonstration under way.

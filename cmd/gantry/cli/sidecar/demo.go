@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
 )
 
@@ -35,27 +35,7 @@ type Result struct {
 // DemoCommand returns "gantry demo sidecar"; show runs the demonstration over a
 // fresh installation.
 func DemoCommand(show func(ctx context.Context, out io.Writer) (Result, error)) *cobra.Command {
-	var asJSON bool
-	command := &cobra.Command{
-		Use:   "sidecar",
-		Short: "Have a run watched and one of its calls reviewed, and a finding come too late",
-		Args:  cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			out := command.OutOrStdout()
-			if asJSON {
-				out = io.Discard
-			}
-			result, err := show(command.Context(), out)
-			if err != nil || !asJSON {
-				return err
-			}
-			encoder := json.NewEncoder(command.OutOrStdout())
-			encoder.SetIndent("", "  ")
-			return encoder.Encode(result)
-		},
-	}
-	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of what happens")
-	return command
+	return ask.Demonstration("sidecar", "Have a run watched and one of its calls reviewed, and a finding come too late", show)
 }
 
 // show is the demonstration under way.
