@@ -261,6 +261,9 @@ func (a *Admission) Dispatch(ctx context.Context, order Dispatch) (Admitted, err
 	if len(main.Started.Lineage) >= mostAbove {
 		return a.refused(ctx, remembered, &run.Refusal{Code: run.RefusedDepth, Detail: "Too many runs stand above this one; start what goes on beside one of those."})
 	}
+	if len(main.Sidecars) >= run.MostBeside {
+		return a.refused(ctx, remembered, &run.Refusal{Code: "TOO_MANY_SIDECARS", Detail: "As many sessions as allowed were started beside the run."})
+	}
 	s, err := a.beside(ctx, main, order, id)
 	if err != nil {
 		return Admitted{}, err

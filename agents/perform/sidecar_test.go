@@ -2,6 +2,7 @@ package perform_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -183,4 +184,28 @@ func TestALateFindingIsRefusedAndASidecarEndsWithItsRun(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestSoManySessionsGoOnBesideARunAndNoMore(t *testing.T) {
+	inside(t, watched(), func(t *testing.T, h *house) {
+		id := h.lead("go")
+		dispatch := func(n int) (perform.Admitted, error) {
+			return h.admission().Dispatch(t.Context(), perform.Dispatch{Main: id, Person: h.person("ada"), By: run.Identity{Principal: "ada"},
+				Kind: run.Sidecar, Agent: "watcher", Purpose: run.ForResearch, Brief: "Find it.", Lands: run.LandsAsEvidence, CommandID: fmt.Sprint(n)})
+		}
+		for _, node := range h.organisation.Accounts("d", "", 0) {
+			require.NoError(t, h.SetBudget(t.Context(), node, run.Amount{MicroUSD: 1 << 40, Tokens: 1 << 40}))
+		}
+		for n := range run.MostBeside {
+			_, err := dispatch(n)
+			require.NoError(t, err)
+		}
+		_, err := dispatch(run.MostBeside)
+		var refusal *run.Refusal
+		require.ErrorAs(t, err, &refusal)
+		require.Equal(t, "TOO_MANY_SIDECARS", refusal.Code)
+		again, err := dispatch(0)
+		require.NoError(t, err)
+		require.True(t, again.Replayed, "what was accepted before is answered as before")
+	})
 }

@@ -294,6 +294,10 @@ func (d *decider) askOwner(verdict policy.Verdict, tool policy.ToolFacts) policy
 	return verdict
 }
 
+// MostBeside is how many sessions there may have been beside one run before a
+// person can start no more.
+const MostBeside = 64
+
 // reportSidecar notes a session beside the run, so that it can be told when the
 // run ends.
 func (d *decider) reportSidecar(c ReportSidecar) *Refusal {
@@ -301,6 +305,9 @@ func (d *decider) reportSidecar(c ReportSidecar) *Refusal {
 		if known.Sidecar == c.Sidecar && c.Sidecar != "" {
 			return refuse("STALE", "The sidecar is known.")
 		}
+	}
+	if c.Number == 0 && len(d.s.Sidecars) >= MostBeside {
+		return refuse("TOO_MANY_SIDECARS", "As many sessions as allowed were started beside the run.")
 	}
 	if c.Number > 0 && c.Number != d.s.named()+1 {
 		return refuse("STALE", "The run does not ask for this sidecar.")
