@@ -38,7 +38,7 @@ type fact struct {
 	Status, Reason                 any // of an end; a person's reason is a text
 	Of                             string
 	Purpose                        run.Purpose
-	Evidence                       bool
+	Evidence                       any // whether a steer is one; of a finding its text
 }
 
 // begin prints what was asked.
@@ -153,7 +153,7 @@ func (t *timeline) byPeople(kind run.EventKind, f fact) []string {
 		return []string{fmt.Sprintf("%s found of call %d: %s", who, f.Call, f.Resolution)}
 	case run.KindSteerAccepted:
 		verb := "steers"
-		if f.Evidence {
+		if f.Evidence == true {
 			verb = "brings evidence"
 		}
 		return []string{fmt.Sprintf("%s %s: %s", who, verb, oneLine(display(f.Text)))}
