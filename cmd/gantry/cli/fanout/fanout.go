@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/cli/research"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/deploy/sample/library"
@@ -47,17 +48,16 @@ type Result struct {
 
 // show is the demonstration under way.
 type show struct {
-	out     io.Writer
-	asker   *client.Client
-	other   *client.Client
-	names   []string // of the documents
-	checked []string
+	ask.Witness
+	asker *client.Client
+	other *client.Client
+	names []string // of the documents
 }
 
 // Run remembers the library, has the question looked into, takes again what
 // failed, and opens every citation. The error says what was not as it must be.
 func Run(ctx context.Context, house House, out io.Writer) (result Result, err error) {
-	s := &show{out: out}
+	s := &show{Witness: ask.Witness{Out: out}}
 	if s.asker, err = house.As(asker); err != nil {
 		return result, err
 	}
@@ -77,23 +77,8 @@ func Run(ctx context.Context, house House, out io.Writer) (result Result, err er
 	if result.Others, err = s.others(ctx, result.Retried); err != nil {
 		return result, err
 	}
-	result.Checks = s.checked
-	return result, s.say("\nchecked: %s", strings.Join(s.checked, "; "))
-}
-
-func (s *show) say(format string, args ...any) error {
-	_, err := fmt.Fprintf(s.out, format+"\n", args...)
-	return err
-}
-
-// check records that something is as it must be, or says that it is not.
-func (s *show) check(ok bool, format string, args ...any) error {
-	what := fmt.Sprintf(format, args...)
-	if !ok {
-		return fmt.Errorf("not so: %s", what)
-	}
-	s.checked = append(s.checked, what)
-	return nil
+	result.Checks = s.Checked
+	return result, s.Conclude()
 }
 
 // remember has the documents of the library remembered for everybody, one of
@@ -119,8 +104,8 @@ func (s *show) remember(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.check(len(s.names) >= 60, "%d documents with %d passages", len(s.names), passages),
-		s.say("%d documents with %d passages are remembered; %s bears the label %s", len(s.names), passages, secret, label))
+	return errors.Join(s.Check(len(s.names) >= 60, "%d documents with %d passages", len(s.names), passages),
+		s.Say("%d documents with %d passages are remembered; %s bears the label %s", len(s.names), passages, secret, label))
 }
 
 // plan divides the documents among the branches, and gives two of these to who
@@ -153,7 +138,7 @@ func (s *show) first(ctx context.Context) (client.Research, error) {
 	missing := ended.Missing()
 	whole := len(missing) == 2 && ended.Branches[illegible].Status == "FAILED" && ended.Branches[unanswered].Status == "FAILED"
 	return ended, errors.Join(
-		s.check(ended.Status == "PARTIAL" && ended.Done == count-2 && whole, "%d branches brought a result, %q and %q are missing, and the research is PARTIAL", count-2,
+		s.Check(ended.Status == "PARTIAL" && ended.Done == count-2 && whole, "%d branches brought a result, %q and %q are missing, and the research is PARTIAL", count-2,
 			ended.Branches[illegible].Title, ended.Branches[unanswered].Title),
 		s.aligned(ended))
 }
@@ -166,13 +151,13 @@ func (s *show) aligned(r client.Research) error {
 			return fmt.Errorf("not so: branch %d stands in its place", n+1)
 		}
 	}
-	return s.check(true, "results stand in the order of their inputs")
+	return s.Check(true, "results stand in the order of their inputs")
 }
 
 // follow shows how a research moves on until it has ended.
 func (s *show) follow(ctx context.Context, begun client.Research) (client.Research, error) {
-	p := &research.Progress{Out: s.out}
-	if err := errors.Join(s.say(""), p.Begin(begun)); err != nil {
+	p := &research.Progress{Out: s.Out}
+	if err := errors.Join(s.Say(""), p.Begin(begun)); err != nil {
 		return begun, err
 	}
 	last := begun
@@ -192,7 +177,7 @@ func (s *show) follow(ctx context.Context, begun client.Research) (client.Resear
 func (s *show) missing(r client.Research) error {
 	for _, branch := range r.Branches {
 		if branch.Status == "FAILED" {
-			if err := s.say("missing: %s (%s)", branch.Title, branch.Code); err != nil {
+			if err := s.Say("missing: %s (%s)", branch.Title, branch.Code); err != nil {
 				return err
 			}
 		}
@@ -219,10 +204,10 @@ func (s *show) again(ctx context.Context, first client.Research) (client.Researc
 			taken++
 		}
 	}
-	if err := s.check(ended.Status == "COMPLETED" && kept == count-2 && taken == 2, "only the two were taken again, and %d results are kept", kept); err != nil {
+	if err := s.Check(ended.Status == "COMPLETED" && kept == count-2 && taken == 2, "only the two were taken again, and %d results are kept", kept); err != nil {
 		return ended, err
 	}
-	if err := errors.Join(s.say("\nwhat was found, as %s gets it:", asker), research.Tell(s.out, firsts(ended))); err != nil {
+	if err := errors.Join(s.Say("\nwhat was found, as %s gets it:", asker), research.Tell(s.Out, firsts(ended))); err != nil {
 		return ended, err
 	}
 	return ended, s.opens(ctx, ended)
@@ -251,8 +236,8 @@ func (s *show) opens(ctx context.Context, r client.Research) error {
 			citations++
 		}
 	}
-	return errors.Join(s.say("\n… %d findings with %d citations in all", len(r.Findings), citations),
-		s.check(citations >= count, "each of %d citations of %d findings opens at its words", citations, len(r.Findings)))
+	return errors.Join(s.Say("\n… %d findings with %d citations in all", len(r.Findings), citations),
+		s.Check(citations >= count, "each of %d citations of %d findings opens at its words", citations, len(r.Findings)))
 }
 
 func (s *show) stands(ctx context.Context, citation client.Citation) error {
@@ -296,7 +281,7 @@ func (s *show) others(ctx context.Context, whole client.Research) (client.Resear
 		}
 	}
 	return got, errors.Join(
-		s.say("\n%s, who is not cleared for %s, gets %d of these %d findings:\n%d rest on %s, and %d others may repeat some of it; for %s they do not exist",
+		s.Say("\n%s, who is not cleared for %s, gets %d of these %d findings:\n%d rest on %s, and %d others may repeat some of it; for %s they do not exist",
 			other, label, len(got.Findings), len(whole.Findings), rests, secret, hidden-rests, other),
-		s.check(rests > 0 && len(got.Findings) == len(whole.Findings)-hidden, "who may not see one document gets nothing that rests on it, and everything else"))
+		s.Check(rests > 0 && len(got.Findings) == len(whole.Findings)-hidden, "who may not see one document gets nothing that rests on it, and everything else"))
 }

@@ -46,17 +46,16 @@ func DemoCommand(show func(ctx context.Context, out io.Writer) (Result, error)) 
 
 // demo is the demonstration under way.
 type demo struct {
-	out     io.Writer
-	people  map[string]*client.Client
-	checked []string
-	began   time.Time
+	ask.Witness
+	people map[string]*client.Client
+	began  time.Time
 }
 
 // Demonstrate has one agent answer HR and sales from one revision, each what
 // they may know, bills each department, and takes the agent back. The error says
 // what was not as it must be.
 func Demonstrate(ctx context.Context, house House, out io.Writer) (result Result, err error) {
-	d := &demo{out: out, people: map[string]*client.Client{}, began: time.Now().Add(-time.Minute)}
+	d := &demo{Witness: ask.Witness{Out: out}, people: map[string]*client.Client{}, began: time.Now().Add(-time.Minute)}
 	for _, principal := range []string{partner, rep, owner, tools, payer} {
 		if d.people[principal], err = house.As(principal); err != nil {
 			return result, err
@@ -75,25 +74,11 @@ func Demonstrate(ctx context.Context, house House, out io.Writer) (result Result
 		return result, err
 	}
 	err = d.takenBack(ctx, result.Share.ID)
-	result.Checks = d.checked
+	result.Checks = d.Checked
 	if err == nil {
-		err = d.say("\nchecked: %s", strings.Join(d.checked, "; "))
+		err = d.Conclude()
 	}
 	return result, err
-}
-
-func (d *demo) say(format string, args ...any) error {
-	_, err := fmt.Fprintf(d.out, format+"\n", args...)
-	return err
-}
-
-// check records that something is as it must be, or says that it is not.
-func (d *demo) check(ok bool, what string) error {
-	if !ok {
-		return fmt.Errorf("not as it must be: %s", what)
-	}
-	d.checked = append(d.checked, what)
-	return nil
 }
 
 func (d *demo) checks(all ...error) error {
@@ -119,7 +104,7 @@ func (d *demo) answer(ctx context.Context, principal string) (client.Run, string
 	if err != nil || run.End == nil || run.End.Result == nil {
 		return run, "", fmt.Errorf("the run for %s gave no answer: %s: %w", principal, run.Status, err)
 	}
-	return run, run.End.Result.Value, d.say("%s asks: %s\n    %s", principal, Question, run.End.Result.Value)
+	return run, run.End.Result.Value, d.Say("%s asks: %s\n    %s", principal, Question, run.End.Result.Value)
 }
 
 func (d *demo) forHR(ctx context.Context) (string, error) {
@@ -127,13 +112,13 @@ func (d *demo) forHR(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return text, d.checks(d.check(run.Status == "COMPLETED" && strings.Contains(text, "4300 to 5900"), "HR is told the band"))
+	return text, d.checks(d.Check(run.Status == "COMPLETED" && strings.Contains(text, "4300 to 5900"), "HR is told the band"))
 }
 
 // agreed is the share that sales asks for, once everybody agreed.
 func (d *demo) agreed(ctx context.Context) (client.Grant, error) {
 	_, err := d.people[rep].StartRun(ctx, client.Start{Agent: agentName, Goal: Question})
-	if err := d.check(client.IsCode(err, "NOT_FOUND"), "sales does not have the agent"); err != nil {
+	if err := d.Check(client.IsCode(err, "NOT_FOUND"), "sales does not have the agent"); err != nil {
 		return client.Grant{}, err
 	}
 	g, err := d.people[rep].RequestShare(ctx, client.GrantInput{Agent: agentName, Department: "sales", Reason: "What we offer to people whom we would like to hire.",
@@ -142,18 +127,18 @@ func (d *demo) agreed(ctx context.Context) (client.Grant, error) {
 	if err != nil {
 		return g, err
 	}
-	if err := d.say("\n%s asks for a share of %s for sales; it waits for %s", rep, agentName, missing(g)); err != nil {
+	if err := d.Say("\n%s asks for a share of %s for sales; it waits for %s", rep, agentName, missing(g)); err != nil {
 		return g, err
 	}
 	for _, person := range []string{owner, tools} {
 		if g, err = d.people[person].DecideShare(ctx, g.ID, true, ""); err != nil {
 			return g, err
 		}
-		if err := d.say("%s agrees; it is %s", person, strings.ToLower(strings.ReplaceAll(g.Status, "_", " "))); err != nil {
+		if err := d.Say("%s agrees; it is %s", person, strings.ToLower(strings.ReplaceAll(g.Status, "_", " "))); err != nil {
 			return g, err
 		}
 	}
-	return g, d.check(g.Status == "IN_FORCE", "the owners of agent, label and tools agreed")
+	return g, d.Check(g.Status == "IN_FORCE", "the owners of agent, label and tools agreed")
 }
 
 func missing(g client.Grant) string {
@@ -165,7 +150,7 @@ func missing(g client.Grant) string {
 }
 
 func (d *demo) forSales(ctx context.Context) (string, error) {
-	if err := d.say(""); err != nil {
+	if err := d.Say(""); err != nil {
 		return "", err
 	}
 	run, text, err := d.answer(ctx, rep)
@@ -184,9 +169,9 @@ func (d *demo) forSales(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return text, d.checks(d.check(run.Status == "COMPLETED" && strings.HasPrefix(text, "Yes"), "sales is told yes"),
-		d.check(!strings.Contains(text, "4300") && !strings.Contains(text, "5900") && !strings.Contains(seen, "4,300"), "and neither the answer nor the run's journal holds the band"),
-		d.check(len(own) == 1 && len(hr) == 3, "the private side's run is open to HR alone"))
+	return text, d.checks(d.Check(run.Status == "COMPLETED" && strings.HasPrefix(text, "Yes"), "sales is told yes"),
+		d.Check(!strings.Contains(text, "4300") && !strings.Contains(text, "5900") && !strings.Contains(seen, "4,300"), "and neither the answer nor the run's journal holds the band"),
+		d.Check(len(own) == 1 && len(hr) == 3, "the private side's run is open to HR alone"))
 }
 
 func (d *demo) bills(ctx context.Context) (map[string]int64, error) {
@@ -207,10 +192,10 @@ func (d *demo) bills(ctx context.Context) (map[string]int64, error) {
 	for _, row := range got.Usage {
 		bills[row.Key] = row.Spent.Money
 	}
-	if err := d.say("\nhr paid %d µUSD for its answer, sales %d µUSD for theirs", bills["hr"], bills["sales"]); err != nil {
+	if err := d.Say("\nhr paid %d µUSD for its answer, sales %d µUSD for theirs", bills["hr"], bills["sales"]); err != nil {
 		return bills, err
 	}
-	return bills, d.check(len(bills) == 2 && bills["hr"] > 0 && bills["sales"] > 0, "each department paid for its own")
+	return bills, d.Check(len(bills) == 2 && bills["hr"] > 0 && bills["sales"] > 0, "each department paid for its own")
 }
 
 func (d *demo) takenBack(ctx context.Context, share string) error {
@@ -219,8 +204,8 @@ func (d *demo) takenBack(ctx context.Context, share string) error {
 	}
 	_, err := d.people[rep].StartRun(ctx, client.Start{Agent: agentName, Goal: Question})
 	refused := client.IsCode(err, "NOT_FOUND")
-	if err := d.say("%s takes it back; the next call for %s is refused", owner, rep); err != nil {
+	if err := d.Say("%s takes it back; the next call for %s is refused", owner, rep); err != nil {
 		return err
 	}
-	return d.check(refused, "what was taken back is gone at the next call")
+	return d.Check(refused, "what was taken back is gone at the next call")
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
 )
 
@@ -42,16 +43,15 @@ type Result struct {
 
 // show is the demonstration under way.
 type show struct {
-	out          io.Writer
+	ask.Witness
 	asker        *client.Client
 	listener     *client.Client
 	conversation string
-	checked      []string
 }
 
 // Run has the four speak. The error says what was not as it must be.
 func Run(ctx context.Context, house House, out io.Writer) (result Result, err error) {
-	s := &show{out: out}
+	s := &show{Witness: ask.Witness{Out: out}}
 	if s.asker, err = house.As(asker); err != nil {
 		return result, err
 	}
@@ -81,22 +81,8 @@ func Run(ctx context.Context, house House, out io.Writer) (result Result, err er
 	if result.Bills, err = s.bill(ctx, result.Views[asker]); err != nil {
 		return result, err
 	}
-	result.Checks = s.checked
-	return result, s.say("\nchecked: %s", strings.Join(s.checked, "; "))
-}
-
-func (s *show) say(format string, args ...any) error {
-	_, err := fmt.Fprintf(s.out, format+"\n", args...)
-	return err
-}
-
-// check records that something is as it must be, or says that it is not.
-func (s *show) check(ok bool, what string) error {
-	if !ok {
-		return fmt.Errorf("not so: %s", what)
-	}
-	s.checked = append(s.checked, what)
-	return nil
+	result.Checks = s.Checked
+	return result, s.Conclude()
 }
 
 // speak says one thing after the other, each once the one before is answered.
@@ -145,12 +131,12 @@ func (s *show) compare(own, other []client.Entry) error {
 		who     string
 		entries []client.Entry
 	}{{asker + ", cleared for finance", own}, {listener + ", cleared for nothing", other}} {
-		if err := s.say("\n── as %s sees it ──", one.who); err != nil {
+		if err := s.Say("\n── as %s sees it ──", one.who); err != nil {
 			return err
 		}
 		for _, entry := range one.entries {
 			if line := lineOf(entry); line != "" {
-				if err := s.say("%s", line); err != nil {
+				if err := s.Say("%s", line); err != nil {
 					return err
 				}
 			}
@@ -171,7 +157,7 @@ func (s *show) compare(own, other []client.Entry) error {
 			return fmt.Errorf("not so: %s does not see the sum", listener)
 		}
 	}
-	return s.check(seen == 2 && withheld >= seen && len(own) == len(other), "two people, two views, no gap")
+	return s.Check(seen == 2 && withheld >= seen && len(own) == len(other), "two people, two views, no gap")
 }
 
 // lineOf is an entry in words; empty for one that says nothing by itself.
@@ -217,7 +203,7 @@ func (s *show) agents(entries []client.Entry) error {
 		{stopped == "BACK_AND_FORTH", "two agents that went in circles were stopped"},
 		{refused == "NOT_FOUND", "an agent takes no turn for a person whom it does not serve"},
 	} {
-		if err := s.check(check.ok, check.what); err != nil {
+		if err := s.Check(check.ok, "%s", check.what); err != nil {
 			return err
 		}
 	}
@@ -244,13 +230,13 @@ func (s *show) bill(ctx context.Context, entries []client.Entry) (bills []Bill, 
 		bills[at].Turns++
 		bills[at].MicroUSD += one.Budget.Settled.MicroUSD
 	}
-	if err := s.say("\n── what each agent cost ──"); err != nil {
+	if err := s.Say("\n── what each agent cost ──"); err != nil {
 		return nil, err
 	}
 	for _, b := range bills {
-		if err := s.say("%-14s %2d turns  %4d micro-dollars", b.Agent, b.Turns, b.MicroUSD); err != nil {
+		if err := s.Say("%-14s %2d turns  %4d micro-dollars", b.Agent, b.Turns, b.MicroUSD); err != nil {
 			return nil, err
 		}
 	}
-	return bills, s.check(len(bills) == 2 && bills[0].MicroUSD > 0 && bills[1].MicroUSD > 0, "each agent has its own bill")
+	return bills, s.Check(len(bills) == 2 && bills[0].MicroUSD > 0 && bills[1].MicroUSD > 0, "each agent has its own bill")
 }

@@ -18,7 +18,7 @@ var canaries = [...]string{"Amara Diallo goes to band C", "put off because of th
 // forget has the fact forgotten by somebody who may not, and by who may.
 func (s *show) forget(ctx context.Context, fact client.MemoryItem) (client.ForgetReceipt, error) {
 	_, err := s.people["jonas.petersen"].Forget(ctx, client.Forget{Items: []string{fact.ID}})
-	if err := s.check(client.IsCode(err, "NOT_WHOLE"), "who sees a part may not erase the whole"); err != nil {
+	if err := s.Check(client.IsCode(err, "NOT_WHOLE"), "who sees a part may not erase the whole"); err != nil {
 		return client.ForgetReceipt{}, err
 	}
 	receipt, err := s.people["ruth.abelson"].Forget(ctx, client.Forget{Items: []string{fact.ID}})
@@ -37,9 +37,9 @@ func (s *show) forget(ctx context.Context, fact client.MemoryItem) (client.Forge
 		verified += fmt.Sprintf("; %d runs had recalled it, and what they said from it is erased", n)
 	}
 	return receipt, errors.Join(
-		s.say("\n%s\nreceipt %s by %s: %s; %s\ndigest %s", rule(`ruth.abelson forgets "`+forgotten+`"`), client.ShortID(receipt.ID),
+		s.Say("\n%s\nreceipt %s by %s: %s; %s\ndigest %s", rule(`ruth.abelson forgets "`+forgotten+`"`), client.ShortID(receipt.ID),
 			receipt.By.Principal, strings.Join(taken, ", "), verified, receipt.Digest),
-		s.check(receipt.VerifiedAt != nil && len(receipt.Items) > 0, "the receipt is verified"))
+		s.Check(receipt.VerifiedAt != nil && len(receipt.Items) > 0, "the receipt is verified"))
 }
 
 // gone asks every path of everybody for the forgotten fact.
@@ -60,7 +60,7 @@ func (s *show) gone(ctx context.Context, fact client.MemoryItem, question string
 	if err != nil || holdsCanary([]byte(answer)) {
 		return errors.Join(errors.New("not so: a new run recalls nothing of it"), err)
 	}
-	return s.check(true, "the fact is gone from recall, by id, from the list of everybody, from what runs said, and from new runs")
+	return s.Check(true, "the fact is gone from recall, by id, from the list of everybody, from what runs said, and from new runs")
 }
 
 // absent looks by id and through the whole list.
@@ -109,5 +109,5 @@ func (s *show) nowhere() error {
 	if err != nil {
 		return err
 	}
-	return s.check(files > 0 && !holdsCanary([]byte(s.Log())), fmt.Sprintf("no byte of it in %d files and the log", files))
+	return s.Check(files > 0 && !holdsCanary([]byte(s.Log())), "no byte of it in %d files and the log", files)
 }

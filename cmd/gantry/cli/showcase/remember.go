@@ -59,7 +59,7 @@ func (s *show) remember(ctx context.Context) (fact client.MemoryItem, err error)
 	if err := lines.Err(); err != nil {
 		return fact, err
 	}
-	return fact, s.say("%d documents and %d facts are remembered, each by whoever wrote it", documents, told)
+	return fact, s.Say("%d documents and %d facts are remembered, each by whoever wrote it", documents, told)
 }
 
 // said is one line of the sample's facts.

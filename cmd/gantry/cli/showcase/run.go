@@ -16,7 +16,7 @@ const librarian = "policy-librarian"
 // through asks the agent the same question for two people, and checks that each
 // run got what both the person and the agent may see.
 func (s *show) through(ctx context.Context, question string) error {
-	if err := s.say("\n%s", rule("the same, asked of the agent "+librarian+", which is cleared for nothing")); err != nil {
+	if err := s.Say("\n%s", rule("the same, asked of the agent "+librarian+", which is cleared for nothing")); err != nil {
 		return err
 	}
 	for _, row := range []struct{ who, own, other string }{
@@ -26,14 +26,14 @@ func (s *show) through(ctx context.Context, question string) error {
 		if err != nil {
 			return err
 		}
-		if err := s.say("for %s:\n%s", row.who, indented(answer)); err != nil {
+		if err := s.Say("for %s:\n%s", row.who, indented(answer)); err != nil {
 			return err
 		}
 		if !strings.Contains(answer, row.own) || strings.Contains(answer, row.other) || strings.Contains(answer, canaries[0]) || strings.Contains(answer, canaries[1]) {
 			return fmt.Errorf("not so: the run for %s gets what both may see", row.who)
 		}
 	}
-	return s.check(true, "a run gets what both its person and its agent may see")
+	return s.Check(true, "a run gets what both its person and its agent may see")
 }
 
 // answer starts a run of the librarian and waits for its answer.

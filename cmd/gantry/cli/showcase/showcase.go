@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
+	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
 )
 
@@ -55,16 +55,15 @@ type Result struct {
 // show is the demonstration under way.
 type show struct {
 	House
-	out     io.Writer
-	people  map[string]*client.Client
-	runs    map[string]string // global id of the last run for somebody
-	checked []string
+	ask.Witness
+	people map[string]*client.Client
+	runs   map[string]string // global id of the last run for somebody
 }
 
 // Run remembers the sample's memory, asks, forgets, and looks whether every
 // path has forgotten. The error says what was not as it must be.
 func Run(ctx context.Context, house House, out io.Writer, question string) (Result, error) {
-	s := &show{House: house, out: out, people: map[string]*client.Client{}, runs: map[string]string{}}
+	s := &show{House: house, Witness: ask.Witness{Out: out}, people: map[string]*client.Client{}, runs: map[string]string{}}
 	result := Result{Question: question}
 	for _, id := range Askers {
 		c, err := s.As(id)
@@ -93,25 +92,11 @@ func Run(ctx context.Context, house House, out io.Writer, question string) (Resu
 		return result, err
 	}
 	err = errors.Join(s.gone(ctx, fact, question, result.After), s.nowhere())
-	result.Checks = s.checked
+	result.Checks = s.Checked
 	if err != nil {
 		return result, err
 	}
-	return result, s.say("\nchecked: %s", strings.Join(s.checked, "; "))
-}
-
-func (s *show) say(format string, args ...any) error {
-	_, err := fmt.Fprintf(s.out, format+"\n", args...)
-	return err
-}
-
-// check records that something is as it must be, or says that it is not.
-func (s *show) check(ok bool, what string) error {
-	if !ok {
-		return fmt.Errorf("not so: %s", what)
-	}
-	s.checked = append(s.checked, what)
-	return nil
+	return result, s.Conclude()
 }
 
 func (s *show) ask(ctx context.Context, question string) ([]Answer, error) {
@@ -146,5 +131,5 @@ func (s *show) differ(answers []Answer) error {
 			}
 		}
 	}
-	return s.check(len(answers[0].Readings) > 0, "five people, five answers")
+	return s.Check(len(answers[0].Readings) > 0, "five people, five answers")
 }

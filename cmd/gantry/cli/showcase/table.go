@@ -14,7 +14,7 @@ const (
 
 // tell prints the five answers side by side, and why parts were withheld.
 func (s *show) tell(result Result) error {
-	if err := s.say("\n%q\n\n%s\n%s\n\n–: not among the best %d of what they may see; [redacted]: a part that they may not see", result.Question, row(Askers[:]), row(roles[:]), shown); err != nil {
+	if err := s.Say("\n%q\n\n%s\n%s\n\n–: not among the best %d of what they may see; [redacted]: a part that they may not see", result.Question, row(Askers[:]), row(roles[:]), shown); err != nil {
 		return err
 	}
 	for _, item := range items(result.Answers) {
@@ -26,7 +26,7 @@ func (s *show) tell(result Result) error {
 				cells[n] = "–"
 			}
 		}
-		if err := s.say("%s\n%s", rule(citation), row(cells)); err != nil {
+		if err := s.Say("%s\n%s", rule(citation), row(cells)); err != nil {
 			return err
 		}
 	}
@@ -35,7 +35,7 @@ func (s *show) tell(result Result) error {
 
 // why says of every mark why it stands there, to who may know.
 func (s *show) why(answers []Answer) error {
-	if err := s.say("%s", rule("why parts are withheld, as each may know")); err != nil {
+	if err := s.Say("%s", rule("why parts are withheld, as each may know")); err != nil {
 		return err
 	}
 	for _, answer := range answers {
@@ -52,7 +52,7 @@ func (s *show) why(answers []Answer) error {
 		if len(reasons) == 0 {
 			reasons = []string{"nothing in what they see"}
 		}
-		if err := s.say("%-16s  %s", answer.Principal, strings.Join(reasons, "\n"+strings.Repeat(" ", 18))); err != nil {
+		if err := s.Say("%-16s  %s", answer.Principal, strings.Join(reasons, "\n"+strings.Repeat(" ", 18))); err != nil {
 			return err
 		}
 	}

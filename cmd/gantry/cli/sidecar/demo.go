@@ -40,14 +40,13 @@ func DemoCommand(show func(ctx context.Context, out io.Writer) (Result, error)) 
 
 // show is the demonstration under way.
 type show struct {
-	out            io.Writer
+	ask.Witness
 	asker, decider *client.Client
-	checked        []string
 }
 
 // Run has a visit noted. The error says what was not as it must be.
 func Run(ctx context.Context, house House, out io.Writer) (result Result, err error) {
-	s := &show{out: out}
+	s := &show{Witness: ask.Witness{Out: out}}
 	if s.asker, err = house.As(asker); err != nil {
 		return result, err
 	}
@@ -58,7 +57,7 @@ func Run(ctx context.Context, house House, out io.Writer) (result Result, err er
 	if err != nil {
 		return result, err
 	}
-	if err := s.say("%s notes a visit for %s; %s goes on beside it", desk, asker, monitor); err != nil {
+	if err := s.Say("%s notes a visit for %s; %s goes on beside it", desk, asker, monitor); err != nil {
 		return result, err
 	}
 	late, err := s.asker.Dispatch(ctx, main.ID, client.Dispatch{Agent: monitor, Purpose: "RESEARCH", Lands: "EVIDENCE", Outlives: true,
@@ -81,13 +80,8 @@ func Run(ctx context.Context, house House, out io.Writer) (result Result, err er
 	if err := s.judge(result); err != nil {
 		return result, err
 	}
-	result.Checks = s.checked
-	return result, s.say("\nchecked: %s", strings.Join(s.checked, "; "))
-}
-
-func (s *show) say(format string, args ...any) error {
-	_, err := fmt.Fprintf(s.out, format+"\n", args...)
-	return err
+	result.Checks = s.Checked
+	return result, s.Conclude()
 }
 
 // play answers once the monitor has spoken, and decides what the checker held.
@@ -136,12 +130,12 @@ func (s *show) tell(event client.Event) error {
 	}
 	switch event.Kind {
 	case "sidecar_started", "question_asked", "child_started", "child_ended", "approval_requested", "approval_decided", "ended":
-		return s.say("  %3d %s", event.Seq, event.Summary)
+		return s.Say("  %3d %s", event.Seq, event.Summary)
 	case "steer_accepted":
 		if err := event.Decode(&fact); err != nil || fact.Text == nil || fact.By == nil {
 			return errors.Join(errors.New("a steer without its words"), err)
 		}
-		return s.say("  %3d %s: %s", event.Seq, fact.By.Principal, fact.Text.Display)
+		return s.Say("  %3d %s: %s", event.Seq, fact.By.Principal, fact.Text.Display)
 	}
 	return nil
 }
@@ -151,7 +145,7 @@ func (s *show) decide(ctx context.Context, approval string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.say("      held: %s", held.Arguments.Display); err != nil {
+	if err := s.Say("      held: %s", held.Arguments.Display); err != nil {
 		return err
 	}
 	_, err = s.decider.Decide(ctx, held, true, "She is the buyer; her name may stand there.")
@@ -188,10 +182,9 @@ func (s *show) judge(result Result) error {
 		{len(main.Approvals) == 1 && main.Approvals[0].Status == "SPENT" && main.Status == "COMPLETED", "a person decided, and the run went on"},
 		{refused && result.Late.Status == "FAILED", "a finding that came after the end was refused"},
 	} {
-		if !check.ok {
-			return fmt.Errorf("not so: %s", check.what)
+		if err := s.Check(check.ok, "%s", check.what); err != nil {
+			return err
 		}
-		s.checked = append(s.checked, check.what)
 	}
 	return nil
 }
