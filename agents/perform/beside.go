@@ -48,7 +48,7 @@ func (j *job) review(ctx context.Context, effect run.StartReview) (engine.Prepar
 	if !known || about == nil {
 		return engine.Prepared{Command: run.DeclineReview{Of: effect.Of, Code: declinedAgent}}, nil
 	}
-	s := &spawning{job: j, kind: run.Sidecar, id: run.ChildID(j.state.ID, effect.Of+"/review"), terms: sidecar.Terms(),
+	s := &spawning{job: j, kind: run.Sidecar, id: run.ChildOfReview(j.state.ID, effect.Of), terms: sidecar.Terms(),
 		order:   tool.Delegation{Agent: sidecar.Agent, Brief: sidecar.Brief + "\n\n" + subject, Result: json.RawMessage(reviewResult)},
 		marking: policy.Marking{Labels: about.Marking.Labels, Integrity: policy.Trusted}, shown: []run.Message{{Author: j.state.Started.Acting(), Text: *about}},
 		task: run.Task{Review: effect.Of, Purpose: run.ForCheck, Lands: run.LandsAsResult}}
@@ -107,6 +107,9 @@ func (j *job) besideRun(ctx context.Context, effect run.DispatchSidecar) (engine
 // dispatch starts a run beside the run that carries its own money, and returns
 // why it cannot begin, if so.
 func (s *spawning) dispatch(ctx context.Context) (code string, err error) {
+	if _, err := s.tree.State(ctx, s.id); !errors.Is(err, engine.ErrNotFound) {
+		return "", err // it began before, unless nobody can look
+	}
 	no, err := s.ready(ctx)
 	if err != nil {
 		return "", err
@@ -114,16 +117,10 @@ func (s *spawning) dispatch(ctx context.Context) (code string, err error) {
 	if no != nil {
 		return no.code, nil
 	}
-	started := &s.birth.Started
-	started.Accounts = s.current.Organisation.Accounts(started.Payer(), started.Conversation, s.view.NowMs)
-	_, err = s.tree.Submit(ctx, engine.Submission{Organisation: started.Organisation, Run: s.id, Command: run.Start{Started: *started}, Payloads: s.birth.Payloads})
+	started := s.birth.Started
+	_, err = s.tree.Submit(ctx, engine.Submission{Organisation: started.Organisation, Run: s.id, Command: run.Start{Started: started}, Payloads: s.birth.Payloads})
 	var refusal *run.Refusal
 	switch {
-	case errors.Is(err, run.ErrConflict), errors.Is(err, engine.ErrTooBusy):
-		if _, there := s.tree.State(ctx, s.id); there == nil {
-			return "", nil // it began before
-		}
-		return "", err
 	case errors.Is(err, run.ErrBudget):
 		return run.RefusedBudget, nil
 	case errors.As(err, &refusal):
@@ -275,9 +272,8 @@ func (a *Admission) Dispatch(ctx context.Context, order Dispatch) (Admitted, err
 	if no != nil {
 		return a.refused(ctx, remembered, &run.Refusal{Code: no.code, Detail: no.detail})
 	}
-	started := &s.birth.Started
-	started.Accounts = s.current.Organisation.Accounts(started.Payer(), started.Conversation, s.view.NowMs)
-	_, err = a.engine.Submit(ctx, engine.Submission{Organisation: started.Organisation, Run: id, Command: run.Start{Started: *started},
+	started := s.birth.Started
+	_, err = a.engine.Submit(ctx, engine.Submission{Organisation: started.Organisation, Run: id, Command: run.Start{Started: started},
 		Payloads: s.birth.Payloads, Receipt: remembered})
 	switch {
 	case errors.Is(err, engine.ErrReplayed):

@@ -12,6 +12,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/perform"
+	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
@@ -207,5 +208,25 @@ func TestSoManySessionsGoOnBesideARunAndNoMore(t *testing.T) {
 		again, err := dispatch(0)
 		require.NoError(t, err)
 		require.True(t, again.Replayed, "what was accepted before is answered as before")
+	})
+}
+
+// Whoever died between the start of a sidecar and the record of it finds it there.
+func TestASidecarThatBeganIsNotBegunAgain(t *testing.T) {
+	inside(t, watched(agents.Sidecar{Agent: "watcher", Purpose: run.ForResearch, Brief: "Find it."}), func(t *testing.T, h *house) {
+		id := h.lead("go")
+		prepare := func() run.ReportSidecar {
+			view := engine.View{State: h.state(id), NowMs: time.Now().UnixMilli(), Epoch: 1, Texts: h.texts, Rules: h.admitted.Rules, Memory: new(any)}
+			prepared, err := perform.New(h, h.source, h.tree(), nil).Prepare(t.Context(), view, run.DispatchSidecar{Number: 1})
+			require.NoError(t, err)
+			report, is := prepared.Command.(run.ReportSidecar)
+			require.True(t, is)
+			return report
+		}
+		first := prepare()
+		require.Empty(t, first.Code)
+		begun := h.state(first.Sidecar)
+		require.Equal(t, first, prepare())
+		require.Equal(t, begun, h.state(first.Sidecar))
 	})
 }

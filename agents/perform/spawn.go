@@ -142,7 +142,7 @@ func (s *spawning) agent() *declined {
 	return nil
 }
 
-// subject is the person for whom the child acts, as the directory knows them.
+// subjectNow is the person for whom the child acts, as the directory knows them.
 func (s *spawning) subjectNow() policy.Principal {
 	if s.person != nil {
 		return *s.person
@@ -321,14 +321,16 @@ func (s *spawning) begin(ctx context.Context, authority policy.Authority, histor
 	if s.person != nil {
 		by = s.by
 	}
+	var accounts []string // of a run that its parent waits for, none: the parent carries it
 	if !task.Awaited() {
 		checks = append(checks, landingCheck)
+		accounts = s.current.Organisation.Accounts(parent.Payer(), parent.Conversation, s.view.NowMs)
 	}
 	started := run.Started{
 		Organisation: parent.Organisation, RunKind: s.kind, Root: parent.Root, Parent: s.state.ID, Conversation: parent.Conversation,
 		Subject: subject, Chain: append(chain, agents.AgentID(s.revision.Name)), Agent: facts,
 		Contact: s.revision.Contact, Goal: goal, History: history, Snapshot: snapshot, SnapshotDigest: snapshot.Digest(),
-		Authority: authority, Limits: limits, Checks: checks, By: by,
+		Authority: authority, Limits: limits, Checks: checks, By: by, Accounts: accounts,
 		Grant: s.grant.ID, Task: &task, Borrower: parent.Payer(), Branches: s.revision.Branches,
 		Reviewers: s.revision.Reviewers(), Sidecars: s.beside(),
 		Lineage: append(slices.Clone(parent.Lineage), run.Link{Run: s.state.ID, Agent: parent.Agent.Name, Grant: parent.Grant}),

@@ -182,6 +182,9 @@ func ChildID(parent, place string) string {
 // ChildOfCall is the run id of the child that does a call.
 func ChildOfCall(parent string, call int) string { return ChildID(parent, ReviewOfCall(call)+"/child") }
 
+// ChildOfReview is the run id of the child that reviews a call or an answer.
+func ChildOfReview(parent, of string) string { return ChildID(parent, of+"/review") }
+
 // ReviewOfCall names a call as something that is reviewed.
 func ReviewOfCall(call int) string { return "call/" + strconv.Itoa(call) }
 

@@ -51,7 +51,7 @@ func delegated(call int, carve int64) func(*world) run.Command {
 // reviewing is a child that is ready to review something.
 func reviewing(s *run.State, of string, carve run.Amount) *run.Spawn {
 	child := spawned(s, 0, carve)
-	child.Child, child.RunKind, child.Purpose = run.ChildID(s.ID, of+"/review"), run.Sidecar, run.ForCheck
+	child.Child, child.RunKind, child.Purpose = run.ChildOfReview(s.ID, of), run.Sidecar, run.ForCheck
 	return child
 }
 

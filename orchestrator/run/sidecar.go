@@ -129,7 +129,7 @@ func (s *State) ReviewOf(of string, reviewer string) (Review, *Child) {
 	if reviewer == "" {
 		return ReviewNone, nil
 	}
-	child := s.Child(ChildID(s.ID, of+"/review"))
+	child := s.Child(ChildOfReview(s.ID, of))
 	switch {
 	case slices.ContainsFunc(s.Declined, func(d ReviewDeclined) bool { return d.Of == of }):
 		return ReviewNotSure, nil
@@ -224,7 +224,7 @@ func (d *decider) reviewDue(of string) bool {
 // beginReview starts the child that reviews a call or an answer, under all that
 // bounds a child that does a call.
 func (d *decider) beginReview(c BeginReview) *Refusal {
-	if !d.reviewDue(c.Of) || c.Child.Child != ChildID(d.s.ID, c.Of+"/review") || c.Child.Agent != d.reviewerOf(c.Of) {
+	if !d.reviewDue(c.Of) || c.Child.Child != ChildOfReview(d.s.ID, c.Of) || c.Child.Agent != d.reviewerOf(c.Of) {
 		return refuse("NOT_DUE", "The run does not ask for this review.")
 	}
 	if code := d.outOfBounds(c.Child); code != "" {

@@ -61,7 +61,7 @@ func (w *world) besides() {
 
 // reviewEnd is the end of a review.
 func reviewEnd(s *run.State, of string, passed bool) run.ChildEnd {
-	return run.ChildEnd{ChildEnded: run.ChildEnded{Child: run.ChildID(s.ID, of+"/review"), Status: run.StatusCompleted, Reason: run.EndVerified,
+	return run.ChildEnd{ChildEnded: run.ChildEnded{Child: run.ChildOfReview(s.ID, of), Status: run.StatusCompleted, Reason: run.EndVerified,
 		Result: &run.Text{ID: "review of " + of}, Settled: usd(3), Head: "head", Passed: passed}}
 }
 

@@ -43,7 +43,7 @@ func (w *world) spawn(call int) *run.Spawn {
 // review is the child that reviews a call or an answer.
 func (w *world) review(of string) run.Spawn {
 	child := w.spawn(0)
-	child.Child, child.RunKind, child.Purpose = run.ChildID("run", of+"/review"), run.Sidecar, run.ForCheck
+	child.Child, child.RunKind, child.Purpose = run.ChildOfReview("run", of), run.Sidecar, run.ForCheck
 	return *child
 }
 
