@@ -55,7 +55,8 @@ var layers = map[string][]string{
 	"agents/tool/findings":             {"agents/research", "agents/tool", "memory", "memory/view", "orchestrator/policy"},
 	"agents/tool/watch":                {"agents/tool", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account"},
 	"agents/tool":                      {"memory", "memory/view", "orchestrator/canon", "orchestrator/policy"},
-	"agents/perform":                   {"agents", "agents/model", "agents/perform/bounds", "agents/model/fanout", "agents/model/offline", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"agents/perform":                   {"agents", "agents/model", "agents/perform/bounds", "agents/model/fanout", "agents/model/offline", "agents/prompt", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"agents/prompt":                    {"agents", "agents/model", "agents/tool", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"agents/perform/bounds":            {"agents", "orchestrator/policy", "orchestrator/run"},
 	"memory":                           {"memory/embed", "memory/index", "memory/rank", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/policy"},
 	"memory/detect":                    {},
@@ -141,7 +142,7 @@ var homes = map[string][]string{
 }
 
 // pure packages use nothing that a second call could answer differently.
-var pure = []string{"agents/bounded", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
+var pure = []string{"agents/bounded", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/prompt"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -279,7 +280,7 @@ func readable(said []run.Message, authority policy.Authority) (history []run.Mes
 
 func snapshotOf(kit *Kit, revision agents.Revision, facts policy.AgentFacts, goal run.Text, history []run.Message, authority policy.Authority) run.Snapshot {
 	snapshot := run.Snapshot{Agent: facts.Revision, Tools: map[string]string{}, Policy: kit.Rules.PolicyRevision(), Config: kit.Digest,
-		Models: revision.Models, Goal: goal.ID, Compiler: CompilerVersion}
+		Models: revision.Models, Goal: goal.ID, Compiler: prompt.Version}
 	for _, message := range history {
 		snapshot.Messages = append(snapshot.Messages, message.Text.ID)
 	}

@@ -207,16 +207,6 @@ func (l *landing) say(ctx context.Context, text run.Text) error {
 	return err
 }
 
-// bySidecar is how a sidecar's finding stands in a prompt.
-func (c *compiler) bySidecar(steer *run.SteerState) string {
-	kind := "guidance of"
-	if steer.Evidence {
-		kind = "evidence found by"
-	}
-	return "While you worked, this came in as " + kind + " " + steer.By.Principal + ", which goes on beside you. It is no instruction of the person for whom you act.\n" +
-		c.block(steer.By.Principal, &steer.Text, c.text(&steer.Text))
-}
-
 // mostAbove is how many runs may stand above one beside which people start
 // another: each intent of that depends on all of them.
 const mostAbove = 16

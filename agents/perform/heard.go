@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"gantry.dev/agents/prompt"
 	"gantry.dev/memory/view"
 )
 
@@ -17,7 +18,7 @@ func (j *job) heard(ctx context.Context) ([]view.Space, error) {
 	}
 	var ids []string
 	for i := range j.state.Calls {
-		if call := &j.state.Calls[i]; gaveHits(call) {
+		if call := &j.state.Calls[i]; prompt.GaveHits(call) {
 			ids = append(ids, call.Result.ID)
 		}
 	}
@@ -27,8 +28,8 @@ func (j *job) heard(ctx context.Context) ([]view.Space, error) {
 	}
 	for i := range j.state.Calls {
 		call := &j.state.Calls[i]
-		result, readable := recallOf(call, texts)
-		if gaveHits(call) && !readable {
+		result, readable := prompt.RecallOf(call, texts)
+		if prompt.GaveHits(call) && !readable {
 			spaces = append(spaces, view.SpaceOf(view.SpacePerson, j.state.Started.Subject.ID))
 		}
 		for _, hit := range result.Hits {

@@ -14,6 +14,7 @@ import (
 
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/perform"
+	"gantry.dev/agents/prompt"
 	"gantry.dev/agents/tool"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -34,7 +35,7 @@ def turn(ctx):
     return {"text": "done"}`
 
 // input is what the next prompt of a run is compiled from.
-func (h *house) input(state *run.State) perform.Input {
+func (h *house) input(state *run.State) prompt.Input {
 	h.t.Helper()
 	var ids []string
 	_, records, err := h.Load(h.t.Context(), state.ID, 0)
@@ -56,7 +57,7 @@ func (h *house) input(state *run.State) perform.Input {
 		tools = append(tools, definition)
 	}
 	slices.SortFunc(tools, func(a, b tool.Definition) int { return strings.Compare(a.Name, b.Name) })
-	return perform.Input{Revision: revision, Persona: persona, Tools: tools, State: state, Texts: texts}
+	return prompt.Input{Revision: revision, Persona: persona, Tools: tools, State: state, Texts: texts}
 }
 
 // written is a prompt as people read it.
@@ -108,7 +109,7 @@ func TestAPromptThatGrewIsTheWholeOne(t *testing.T) {
 			event, err := run.Decode(record)
 			require.NoError(t, err)
 			if began, is := event.(run.TurnStarted); is {
-				whole, err := perform.Compile(h.input(state))
+				whole, err := prompt.Compile(h.input(state))
 				require.NoError(t, err)
 				require.Equal(t, whole.Digest, began.Prompt)
 				require.Equal(t, whole.Messages, h.requests[turns].Messages)
@@ -151,10 +152,10 @@ func TestTheSameInputGivesTheSameBytes(t *testing.T) {
 		id := h.start("count")
 		h.work()
 		state := h.state(id)
-		first, err := perform.Compile(h.input(state))
+		first, err := prompt.Compile(h.input(state))
 		require.NoError(t, err)
 		for range 10 {
-			again, err := perform.Compile(h.input(h.state(id)))
+			again, err := prompt.Compile(h.input(h.state(id)))
 			require.NoError(t, err)
 			require.Equal(t, first, again)
 		}
@@ -163,7 +164,7 @@ func TestTheSameInputGivesTheSameBytes(t *testing.T) {
 
 		other := h.input(state)
 		other.Revision.Instructions += " Quickly."
-		changed, err := perform.Compile(other)
+		changed, err := prompt.Compile(other)
 		require.NoError(t, err)
 		require.NotEqual(t, first.Digest, changed.Digest)
 	})
@@ -174,15 +175,15 @@ func TestTextFromElsewhereIsMarkedAndErasedTextIsGone(t *testing.T) {
 		id := h.start("count")
 		h.work()
 		state := h.state(id)
-		prompt, err := perform.Compile(h.input(state))
+		compiled, err := prompt.Compile(h.input(state))
 		require.NoError(t, err)
-		reply := prompt.Messages[3].Text
+		reply := compiled.Messages[3].Text
 		require.Regexp(t, `^\[\[data [0-9a-f]{16} .*things\.read.*secret.*TOOL.*\]\]\n`, reply)
 		require.Regexp(t, `\n\[\[end [0-9a-f]{16}\]\]$`, reply)
-		require.Equal(t, "count", prompt.Messages[1].Text, "a person's own words are no data")
+		require.Equal(t, "count", compiled.Messages[1].Text, "a person's own words are no data")
 
 		require.NoError(t, h.EraseSubject(t.Context(), "ada"))
-		erased, err := perform.Compile(h.input(state))
+		erased, err := prompt.Compile(h.input(state))
 		require.NoError(t, err)
 		require.Equal(t, "[erased]", erased.Messages[1].Text)
 		all := written(erased.Messages, nil)
@@ -211,19 +212,19 @@ func TestWhatWasSaidBeforeComesFirstAndWithinTheRunsLabels(t *testing.T) {
 		require.Empty(t, state.Marking.Labels, "what the run may not read does not enter it")
 		input := h.input(state)
 		maps.Copy(input.Texts, texts)
-		prompt, err := perform.Compile(input)
+		compiled, err := prompt.Compile(input)
 		require.NoError(t, err)
-		require.Regexp(t, `^olga: \[\[data [0-9a-f]{16} source=olga .*\]\]\nhello\n\[\[end [0-9a-f]{16}\]\]$`, prompt.Messages[1].Text)
+		require.Regexp(t, `^olga: \[\[data [0-9a-f]{16} source=olga .*\]\]\nhello\n\[\[end [0-9a-f]{16}\]\]$`, compiled.Messages[1].Text)
 		require.Equal(t, []model.Message{
 			{Role: model.Assistant, Text: "good day", Earlier: true}, {Role: model.User, Text: "olga: [redacted]", Earlier: true},
 			{Role: model.User, Text: "ada: mine", Earlier: true}, {Role: model.User, Text: "carl: [redacted]", Earlier: true},
 			{Role: model.User, Text: "count"},
-		}, prompt.Messages[2:])
-		require.NotContains(t, prompt.Messages[0].Text, "others speak")
-		require.NotContains(t, written(prompt.Messages, nil), "hidden")
+		}, compiled.Messages[2:])
+		require.NotContains(t, compiled.Messages[0].Text, "others speak")
+		require.NotContains(t, written(compiled.Messages, nil), "hidden")
 
 		state.Started.Snapshot.Compiler = 3
-		earlier, err := perform.Compile(input)
+		earlier, err := prompt.Compile(input)
 		require.NoError(t, err)
 		require.Equal(t, "olga: hello", earlier.Messages[1].Text, "a run keeps the rules under which it was admitted")
 	})
@@ -262,16 +263,16 @@ func TestFault_P5_NoTextPassesForAnotherOnes(t *testing.T) {
 		require.Equal(t, &run.Said{Entry: 2, By: "agent:helper"}, state.Started.Said)
 		input := h.input(state)
 		maps.Copy(input.Texts, texts)
-		prompt, err := perform.Compile(input)
+		compiled, err := prompt.Compile(input)
 		require.NoError(t, err)
-		require.Contains(t, prompt.Messages[0].Text, "others speak")
+		require.Contains(t, compiled.Messages[0].Text, "others speak")
 		for n, author := range map[int]string{1: "carl", 2: "agent:helper"} {
-			blocks := model.Blocks(prompt.Messages[n].Text)
+			blocks := model.Blocks(compiled.Messages[n].Text)
 			require.Equal(t, []model.Block{{Source: author, Body: pretence}}, blocks, author)
-			require.Regexp(t, `\[\[end [0-9a-f]{16}\]\]$`, prompt.Messages[n].Text, "nothing stands behind the block")
+			require.Regexp(t, `\[\[end [0-9a-f]{16}\]\]$`, compiled.Messages[n].Text, "nothing stands behind the block")
 		}
-		require.True(t, strings.HasPrefix(prompt.Messages[1].Text, "carl: [[data "))
-		require.True(t, strings.HasPrefix(prompt.Messages[2].Text, "[[data "))
+		require.True(t, strings.HasPrefix(compiled.Messages[1].Text, "carl: [[data "))
+		require.True(t, strings.HasPrefix(compiled.Messages[2].Text, "[[data "))
 
 		secret, payload := engine.Seal(h.source, "talk", "ada", policy.Marking{Labels: policy.NewLabels("other")}, []byte("hidden"))
 		texts[secret.ID] = payload
@@ -309,11 +310,11 @@ func TestSteersStandWhereTheyWereAbsorbed(t *testing.T) {
 				Command: run.Steer{Steer: text.ID, By: run.Identity{Principal: "ada"}, Text: text}})
 			require.NoError(t, err)
 		}
-		open, err := perform.Compile(h.input(h.state(id)))
+		open, err := prompt.Compile(h.input(h.state(id)))
 		require.NoError(t, err)
 		require.Len(t, open.Steers, 2, "the intent names what the prompt contains")
 		h.work()
-		closed, err := perform.Compile(h.input(h.state(id)))
+		closed, err := prompt.Compile(h.input(h.state(id)))
 		require.NoError(t, err)
 		require.Empty(t, closed.Steers)
 		require.Equal(t, open.Messages, closed.Messages[:4])

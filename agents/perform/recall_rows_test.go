@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/agents"
-	"gantry.dev/agents/perform"
+	"gantry.dev/agents/prompt"
 	"gantry.dev/agents/tool"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/policy"
@@ -302,7 +302,7 @@ def turn(ctx):
 		}
 		last := h.requests[2].Messages
 		require.Contains(t, written(last, nil), "source=m2:handbook.md/3")
-		whole, err := perform.Compile(h.recalling(h.input(stateBefore(t, h, id, 3))))
+		whole, err := prompt.Compile(h.recalling(h.input(stateBefore(t, h, id, 3))))
 		require.NoError(t, err)
 		require.Equal(t, last, whole.Messages, "who compiles the whole gets the same")
 		require.Equal(t, digestOfTurn(t, h, id, 3), whole.Digest)
@@ -317,7 +317,7 @@ func itemsOf(list []run.Recalled) (ids []string) {
 }
 
 // recalling adds to an input what its run recalled, as it may be read now.
-func (h *house) recalling(in perform.Input) perform.Input {
+func (h *house) recalling(in prompt.Input) prompt.Input {
 	in.Reader = view.Reader{Read: []view.Space{view.Organisation}, Clearance: policy.NewLabels("secret")}
 	in.Memory, _ = h.brain.Items(h.t.Context(), in.Reader, itemsOf(in.State.Recalled()))
 	return in

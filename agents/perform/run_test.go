@@ -9,6 +9,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/perform"
+	"gantry.dev/agents/prompt"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -267,8 +268,8 @@ func TestTextThatIsNoUTF8IsMadeReadable(t *testing.T) {
 		h.work()
 		state := h.state(id)
 		require.True(t, state.Status.Ended())
-		prompt, err := perform.Compile(h.input(state))
+		compiled, err := prompt.Compile(h.input(state))
 		require.NoError(t, err)
-		require.Contains(t, written(prompt.Messages, nil), "\uFFFD")
+		require.Contains(t, written(compiled.Messages, nil), "\uFFFD")
 	})
 }

@@ -79,11 +79,3 @@ func (j *job) traits(ctx context.Context) ([]string, error) {
 	}
 	return texts, nil
 }
-
-// voiceOf is how the persona speaks, with what it has learned.
-func voiceOf(in Input) string {
-	if len(in.Traits) == 0 {
-		return in.Persona.Voice
-	}
-	return in.Persona.Voice + "\n- " + strings.Join(in.Traits, "\n- ")
-}

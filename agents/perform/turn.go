@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/tool"
-	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -31,7 +29,7 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	prompt, remembered, err := j.prompt(ctx, revision, remembered, found)
+	compiled, remembered, err := j.prompt(ctx, revision, remembered, found)
 	if err != nil {
 		return engine.Prepared{}, err
 	}
@@ -43,92 +41,12 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 	}
 	choice, why := j.choose(revision, marking.Labels)
 	maxTokens := choice.MaxOutput
-	request := model.Request{Model: choice.Model, Messages: prompt.Messages, Tools: prompt.Tools, MaxTokens: maxTokens}
-	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: choice.Name, Why: why, Prompt: prompt.Digest,
-		Reserve: worstCase(choice, prompt.Bytes, maxTokens), Steers: prompt.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered}
+	request := model.Request{Model: choice.Model, Messages: compiled.Messages, Tools: compiled.Tools, MaxTokens: maxTokens}
+	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: choice.Name, Why: why, Prompt: compiled.Digest,
+		Reserve: worstCase(choice, compiled.Bytes, maxTokens), Steers: compiled.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered}
 	t := &turnTaking{job: j, effect: effect, choice: choice, request: request, sealer: j.sealer(),
-		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), names: j.names(revision), shown: prompt.Items}
+		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), names: j.names(revision), shown: compiled.Items}
 	return engine.Prepared{Command: begin, Perform: t.take}, nil
-}
-
-// prompt is the run's prompt with what came since the last turn. It grows in
-// the memory that the run's owner keeps, so that a turn costs what is new; what
-// was recalled and is not as it was any more makes it anew. It returns what is
-// to be recorded of memory, too: also that it could not be asked.
-func (j *job) prompt(ctx context.Context, revision agents.Revision, remembered *run.Remembrance, found map[string]view.Rendering) (Prompt, *run.Remembrance, error) {
-	c, kept := (*j.view.Memory).(*compiler)
-	if !kept {
-		c = &compiler{}
-	}
-	texts, err := j.view.Texts(ctx, c.needs(j.state)...)
-	if err != nil {
-		return Prompt{}, nil, err
-	}
-	asking := j.asking(revision)
-	now, whole, err := j.present(ctx, asking, c.items(j.state, texts))
-	if err != nil {
-		return Prompt{}, nil, err
-	}
-	if !whole {
-		remembered = withoutMemory(remembered)
-	}
-	now = joined(now, found)
-	traits, err := j.traits(ctx)
-	if err != nil {
-		return Prompt{}, nil, err
-	}
-	persona, _ := j.kit.Organisation.Persona(revision.Persona)
-	in := Input{Revision: revision, Persona: persona, State: j.state, Texts: texts, Reader: asking.reader, Memory: now, Recall: remembered, Traits: traits}
-	if kept && !c.holds(in) {
-		c, kept = &compiler{}, false
-		if in.Texts, err = j.view.Texts(ctx, c.needs(j.state)...); err != nil {
-			return Prompt{}, nil, err
-		}
-	}
-	if !kept {
-		in.Tools = j.tools(revision)
-	}
-	c.extend(in)
-	*j.view.Memory = c
-	prompt, err := c.finish()
-	return prompt, remembered, err
-}
-
-// withoutMemory says that memory could not be asked, besides what it gave.
-func withoutMemory(r *run.Remembrance) *run.Remembrance {
-	if r == nil {
-		r = &run.Remembrance{Cause: run.RecallNews}
-	}
-	if !slices.Contains(r.Missing, run.MemoryOut) {
-		r.Missing = append(slices.Clip(r.Missing), run.MemoryOut)
-	}
-	return r
-}
-
-// joined are both, with the second above the first.
-func joined(a, b map[string]view.Rendering) map[string]view.Rendering {
-	if a == nil {
-		return b
-	}
-	maps.Copy(a, b)
-	return a
-}
-
-// tools are the definitions that the run may see, by name.
-func (j *job) tools(revision agents.Revision) []tool.Definition {
-	var list []tool.Definition
-	for _, use := range revision.Tools {
-		if definition, _, known := j.kit.Box.Definition(use.Name); known {
-			list = append(list, definition)
-		}
-	}
-	slices.SortFunc(list, func(a, b tool.Definition) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
-	return list
 }
 
 func (j *job) names(revision agents.Revision) map[string]bool {

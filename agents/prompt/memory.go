@@ -1,4 +1,4 @@
-package perform
+package prompt
 
 import (
 	"encoding/json"
@@ -47,15 +47,15 @@ func (in Input) stands(r run.Recalled) string {
 	return erased
 }
 
-// holds reports whether everything that is in the prompt from memory may still
+// Holds reports whether everything that is in the prompt from memory may still
 // be shown as it is.
-func (c *compiler) holds(in Input) bool {
+func (c *Compiler) Holds(in Input) bool {
 	return slices.Equal(c.in.Traits, in.Traits) && !slices.ContainsFunc(c.recalls.stand, func(s standing) bool { return in.stands(s.item) != s.as })
 }
 
-// items lists what is in the prompt from memory, and what the next extension
+// Items lists what is in the prompt from memory, and what the next extension
 // brings into it.
-func (c *compiler) items(s *run.State, texts map[string]engine.Payload) []string {
+func (c *Compiler) Items(s *run.State, texts map[string]engine.Payload) []string {
 	var ids []string
 	for _, recalled := range s.Recalled() {
 		ids = append(ids, recalled.Item)
@@ -65,7 +65,7 @@ func (c *compiler) items(s *run.State, texts map[string]engine.Payload) []string
 	}
 	for i := c.turns; i < len(s.Turns); i++ {
 		for ordinal := s.Turns[i].FirstCall; ordinal > 0 && ordinal <= s.Turns[i].LastCall; ordinal++ {
-			result, _ := recallOf(s.Call(ordinal), texts)
+			result, _ := RecallOf(s.Call(ordinal), texts)
 			for _, hit := range result.Hits {
 				ids = append(ids, hit.ID)
 			}
@@ -87,7 +87,7 @@ func shown(standings ...[]standing) (ids []string) {
 }
 
 // remember puts in what was recalled for a turn.
-func (c *compiler) remember(turn *run.Turn) {
+func (c *Compiler) remember(turn *run.Turn) {
 	for _, remembrance := range turn.Memory {
 		c.remembrance(remembrance.Items, remembrance.Missing)
 	}
@@ -95,7 +95,7 @@ func (c *compiler) remember(turn *run.Turn) {
 
 // remembrance says what one recall brought. It is no part of the conversation
 // and no instruction: each item is a block of data of its own.
-func (c *compiler) remembrance(items []run.Recalled, missing []string) {
+func (c *Compiler) remembrance(items []run.Recalled, missing []string) {
 	var parts []string
 	if len(items) > 0 {
 		parts = append(parts, "From memory, the most relevant first:")
@@ -112,7 +112,7 @@ func (c *compiler) remembrance(items []run.Recalled, missing []string) {
 	}
 }
 
-func (c *compiler) recalled(mark string, item run.Recalled) string {
+func (c *Compiler) recalled(mark string, item run.Recalled) string {
 	as := c.in.stands(item)
 	c.recalls.stand = append(c.recalls.stand, standing{item, as})
 	if as != "" {
@@ -126,14 +126,14 @@ func (c *compiler) recalled(mark string, item run.Recalled) string {
 // nonce of an item's block: whoever wrote the item cannot know it.
 func nonce(digest string) string { return digest[:min(len(digest), 16)] }
 
-// gaveHits reports whether a call of memory.recall gave something.
-func gaveHits(call *run.Call) bool {
+// GaveHits reports whether a call of memory.recall gave something.
+func GaveHits(call *run.Call) bool {
 	return call.Tool == tool.RecallName && call.Result != nil && call.Outcome == run.OutcomeOK
 }
 
-// recallOf reads what a call of memory.recall gave.
-func recallOf(call *run.Call, texts map[string]engine.Payload) (result tool.RecallResult, ok bool) {
-	if !gaveHits(call) {
+// RecallOf reads what a call of memory.recall gave.
+func RecallOf(call *run.Call, texts map[string]engine.Payload) (result tool.RecallResult, ok bool) {
+	if !GaveHits(call) {
 		return tool.RecallResult{}, false
 	}
 	payload, present := texts[call.Result.ID]
@@ -145,8 +145,8 @@ func recallOf(call *run.Call, texts map[string]engine.Payload) (result tool.Reca
 
 // recallReply is the result of memory.recall as it may be shown now: a hit that
 // is not as it was any more leaves its place.
-func (c *compiler) recallReply(call *run.Call) (string, bool) {
-	result, ok := recallOf(call, c.in.Texts)
+func (c *Compiler) recallReply(call *run.Call) (string, bool) {
+	result, ok := RecallOf(call, c.in.Texts)
 	if !ok {
 		return "", false
 	}
