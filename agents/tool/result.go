@@ -24,6 +24,9 @@ const (
 func settle(d Definition, result Result) (Result, error) {
 	result = bounded(result, d.ResultBytes)
 	result.Marking = result.Marking.Join(d.Result)
+	if result.Ask != nil {
+		return Result{Ask: result.Ask, Marking: result.Marking}, nil
+	}
 	if len(d.Output) == 0 || result.Failed {
 		return result, nil
 	}

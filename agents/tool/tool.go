@@ -56,9 +56,52 @@ type Invocation struct {
 	Subject   policy.Principal
 	Reader    view.Reader // as whom memory is asked: the run, with what it has read so far
 	Model     string      // that proposed the call
+	// Answers are what a person said to the last Ask of this call, nil before
+	// one was answered.
+	Answers *Answers
 }
 
-// Result is what came back from a call that has surely ended.
+// Ask is what the server of a tool wants to know from a person before it does
+// the call. Everything in it but Origin is the server's own word. An adapter
+// whose server asks several things at once asks them one after the other, and
+// keeps in State what it has.
+type Ask struct {
+	Origin  string  // name of the server as the organisation registered it
+	Kind    AskKind // how it asks
+	Message string
+	Schema  json.RawMessage // of a form: JSON Schema of one flat object
+	URL     string          // where the person is sent, for AskURL; never opened here
+	State   []byte          // what the adapter wants back with the answer, unchanged; may be empty
+}
+
+// AskKind is how a server asks.
+type AskKind string
+
+// The ways to ask.
+const (
+	AskForm AskKind = "form"
+	AskURL  AskKind = "url"
+)
+
+// Answers is a person's answer to an Ask. The adapter calls again with it.
+type Answers struct {
+	Action AskAction
+	Values json.RawMessage // one flat object that meets the schema; only where a form was accepted
+	State  []byte          // Ask.State, byte for byte
+}
+
+// AskAction is what a person did with an Ask.
+type AskAction string
+
+// The actions.
+const (
+	AskAccept  AskAction = "accept"
+	AskDecline AskAction = "decline" // said no, or the form may not be shown
+	AskCancel  AskAction = "cancel"  // put it away without a word
+)
+
+// Result is what came back from a call that has surely ended, or that waits for
+// an answer.
 type Result struct {
 	Content   []byte         // valid UTF-8 text or JSON; other bytes are described instead
 	MediaType string         // "application/json" or "text/plain"
@@ -67,6 +110,9 @@ type Result struct {
 	Cut       bool           // Content holds less than Size
 	Marking   policy.Marking // confidentiality and integrity of Content
 	Items     []string       // ids of remembered items that Content quotes, or that the call made
+	// Ask is set where the call has not ended: the server wants an answer of a
+	// person first. Then nothing else counts but Marking.
+	Ask *Ask
 
 	saysSo bool // Content itself tells what is missing in it
 }
