@@ -14,12 +14,14 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"gantry.dev/agents/credential"
 )
 
-// Credentials resolves a credential reference at call time. The secret is for
-// one audience (scheme://host:port) and is not kept.
+// Credentials resolves a credential reference at call time, for one audience.
+// What it gives is not kept.
 type Credentials interface {
-	Secret(ctx context.Context, reference, audience string) (string, error)
+	Secret(ctx context.Context, use credential.Use) (credential.Secret, error)
 }
 
 // maxRedirects is how often a READ call follows a redirect.
@@ -213,8 +215,8 @@ func (t *httpTool) fillHeaders(ctx context.Context, request *http.Request, home 
 	if t.endpoint.Auth == nil {
 		return nil
 	}
-	secret, err := t.credentials.Secret(ctx, t.definition.Credential, home.Scheme+"://"+home.Host)
-	if err != nil || secret == "" || !headerValue.MatchString(secret) {
+	secret, err := t.secret(ctx, home.Scheme+"://"+home.Host, invocation)
+	if err != nil || !headerValue.MatchString(secret) {
 		return &Failure{Code: FailedCredential, Detail: "the credential " + shown(t.definition.Credential) + " could not be had"}
 	}
 	if t.endpoint.Auth.Scheme == "bearer" {
@@ -223,6 +225,15 @@ func (t *httpTool) fillHeaders(ctx context.Context, request *http.Request, home 
 		request.Header.Set(t.endpoint.Auth.Header, secret)
 	}
 	return nil
+}
+
+// secret is the credential, for the declared host.
+func (t *httpTool) secret(ctx context.Context, audience string, invocation Invocation) (string, error) {
+	secret, err := t.credentials.Secret(ctx, credential.Use{Reference: t.definition.Credential, Audience: audience, Actor: invocation.Actor, Run: invocation.Run})
+	if err != nil {
+		return "", err
+	}
+	return secret.For(audience)
 }
 
 // chain writes an acting chain into one header. Ids are escaped, so that none

@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/agents/credential"
 	"gantry.dev/agents/tool"
 	"gantry.dev/orchestrator/policy"
 )
@@ -27,11 +28,11 @@ import (
 // vault gives one secret for one audience.
 type vault struct{ audience, secret string }
 
-func (v vault) Secret(_ context.Context, reference, audience string) (string, error) {
-	if reference != "ledger-token" || audience != v.audience {
-		return "", errors.New("no such secret")
+func (v vault) Secret(_ context.Context, use credential.Use) (credential.Secret, error) {
+	if use.Reference != "ledger-token" || use.Audience != v.audience {
+		return credential.Secret{}, errors.New("no such secret")
 	}
-	return v.secret, nil
+	return credential.Bound(v.secret, use.Audience), nil
 }
 
 // remote is an HTTP tool whose other side is a test server.

@@ -3,7 +3,9 @@ package edge
 import (
 	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,6 +46,15 @@ type Grant struct {
 func KeyID(public ed25519.PublicKey) string {
 	sum := sha256.Sum256(public)
 	return hex.EncodeToString(sum[:8])
+}
+
+// KeySet is the public key as a JSON Web Key Set (RFC 7517, RFC 8037): by it
+// others verify what this installation signs.
+func KeySet(public ed25519.PublicKey) []byte {
+	set, _ := json.Marshal(map[string]any{"keys": []map[string]string{{ // strings always marshal
+		"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig", "kid": KeyID(public), "x": base64.RawURLEncoding.EncodeToString(public),
+	}}})
+	return set
 }
 
 // Mint signs a token, at most 31 days long. Errors: an invalid key or grant.

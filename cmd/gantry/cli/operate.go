@@ -78,7 +78,7 @@ func warnOfGaps(log *slog.Logger, config wire.Config) {
 	if config.Files == "" {
 		log.Warn("the built-in file tools do not work here: no root of files is set", "setting", "files", "environment", envPrefix+"FILES")
 	}
-	if len(config.Secrets) == 0 {
+	if len(config.Secrets)+len(config.Credentials) == 0 {
 		log.Warn("tools and models with a credential do not work here: no secret is set", "setting", "secrets", "environment", envPrefix+secretPrefix+"NAME")
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gantry.dev/agents/credential"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/memory/embed"
 	"gantry.dev/memory/index/qdrant"
@@ -46,6 +47,8 @@ type settings struct {
 	Drain    time.Duration     `koanf:"drain"`
 	Secrets  map[string]string `koanf:"secrets"`
 
+	Credentials map[string]credential.Entry `koanf:"credentials"`
+
 	Qdrant     string `koanf:"qdrant"`
 	Embeddings string `koanf:"embeddings"`
 	Embedder   string `koanf:"embedder"`
@@ -64,7 +67,7 @@ const (
 // settingFlags declares the settings that a command takes as flags.
 func settingFlags(command *cobra.Command, listen string) {
 	flags := command.Flags()
-	flags.String(configFlag, "", "YAML file with these settings and a map of secrets")
+	flags.String(configFlag, "", "YAML file with these settings, and the maps secrets and credentials")
 	flags.String("folder", ".gantry", "where keys and, by default, the database live")
 	flags.String("database", "", "sqlite:PATH or postgres://…; by default a SQLite file in the folder")
 	flags.String("bus", "", "nats://… to tell other processes; by default inside this one")
@@ -192,7 +195,7 @@ func (s settings) headsFolder() string {
 func (s settings) config(log *slog.Logger) wire.Config {
 	return wire.Config{Heads: s.headsFolder(), Attest: s.Attest,
 		Folder: s.Folder, Database: s.Database, Bus: s.Bus, Listen: s.Listen, Origins: s.Origins, Issuer: s.Issuer, Files: s.Files,
-		Worker: s.Worker, Lease: s.Lease, Poll: s.Poll, Drain: s.Drain, Secrets: s.Secrets, Log: log, Memory: s.memory(log)}
+		Worker: s.Worker, Lease: s.Lease, Poll: s.Poll, Drain: s.Drain, Secrets: s.Secrets, Credentials: s.Credentials, Log: log, Memory: s.memory(log)}
 }
 
 // The secrets of what memory works with.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/agents/credential"
 	"gantry.dev/agents/tool"
 )
 
@@ -57,7 +58,9 @@ server:
 
 type secret string
 
-func (s secret) Secret(context.Context, string, string) (string, error) { return string(s), nil }
+func (s secret) Secret(_ context.Context, use credential.Use) (credential.Secret, error) {
+	return credential.Bound(string(s), use.Audience), nil
+}
 
 func TestFault_E8_AKeyedToolFindsAndRepeatsACutEffectOnce(t *testing.T) {
 	var cut atomic.Bool

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/credential"
 	"gantry.dev/agents/model"
 	"gantry.dev/orchestrator/schedule"
 )
@@ -36,9 +37,12 @@ type Config struct {
 	Poll      time.Duration     // how often to look when nobody tells; 0: 1 s
 	Notices   time.Duration     // how often to look for whom to tell that something waits; 0: 10 s
 	Drain     time.Duration     // how long open requests, and then effects in flight, may take at the end; 0: 10 s
-	Secrets   map[string]string // credential references and their secrets
-	Log       *slog.Logger
-	Runs      int // runs advanced side by side; 0: 64
+	Secrets   map[string]string // secrets by credential reference, for any audience
+	// Credentials say where other secrets come from, and who may see them.
+	Credentials map[string]credential.Entry
+	Vaults      map[string]credential.Source // more places that secrets come from, by scheme
+	Log         *slog.Logger
+	Runs        int // runs advanced side by side; 0: 64
 	// Provider opens the models that are not built in; nil: OpenAI's protocol.
 	Provider func(agents.Model) (model.Provider, error)
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/credential"
 	"gantry.dev/agents/tool"
 	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/orchestrator/bus"
@@ -22,7 +23,7 @@ func (p *Platform) tellPeople(ctx context.Context) {
 	recipients := service.Recipients{Service: p.Service}
 	follower := &notice.Follower{Store: p.Notices, People: recipients, Now: p.Store.Now,
 		Recorded: func(organisation string) { p.tellInbox(ctx, organisation) }}
-	courier := &notice.Courier{Store: p.Notices, Sender: sender{recipients, secrets(p.Config.Secrets), p.Store.Now}, Now: p.Store.Now,
+	courier := &notice.Courier{Store: p.Notices, Sender: sender{recipients, p.secrets, p.Store.Now}, Now: p.Store.Now,
 		Owner: p.Config.Worker + "/" + p.Source.ID(), Limits: notice.DefaultLimits(), Log: p.Config.Log}
 	ticker := time.NewTicker(p.Config.Notices)
 	defer ticker.Stop()
@@ -74,9 +75,9 @@ func (s sender) Send(ctx context.Context, n notice.Notice) error {
 	if agents.ChannelKind(n.Channel.Kind) == agents.Email {
 		return s.mail(ctx, o, egress, n.Channel.Target, message)
 	}
-	secret, err := s.secrets.Secret(ctx, n.Channel.Secret, n.Channel.Target)
+	secret, err := s.secret(ctx, n.Channel.Secret, n.Channel.Target)
 	if err != nil {
-		return &notice.Failure{Code: codeSecret}
+		return err
 	}
 	nowMs, err := s.now(ctx)
 	if err != nil {
@@ -85,8 +86,17 @@ func (s sender) Send(ctx context.Context, n notice.Notice) error {
 	return send.Webhook(ctx, guard{egress}, n.Channel.Target, []byte(secret), message, nowMs)
 }
 
-// codeSecret says that a secret's reference is not configured in this process.
+// codeSecret says that a secret could not be had in this process for whom it
+// was to be shown to.
 const codeSecret = "SECRET_UNKNOWN"
+
+func (s sender) secret(ctx context.Context, reference, audience string) (string, error) {
+	secret, err := s.secrets.Secret(ctx, credential.Use{Reference: reference, Audience: audience})
+	if err != nil {
+		return "", &notice.Failure{Code: codeSecret}
+	}
+	return secret.For(audience)
+}
 
 func (s sender) mail(ctx context.Context, o agents.Organisation, egress *tool.Egress, to string, message notice.Message) error {
 	m := o.Notify.Mail
@@ -104,9 +114,9 @@ func (s sender) mail(ctx context.Context, o agents.Organisation, egress *tool.Eg
 		server.TLS = send.NoTLS
 	}
 	if m.Secret != "" {
-		password, err := s.secrets.Secret(ctx, m.Secret, m.Server)
+		password, err := s.secret(ctx, m.Secret, m.Server)
 		if err != nil {
-			return &notice.Failure{Code: codeSecret}
+			return err
 		}
 		server.Password = password
 	}

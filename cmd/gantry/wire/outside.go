@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/url"
@@ -44,18 +43,6 @@ func egressOf(o agents.Organisation) (*tool.Egress, error) {
 		}
 	}
 	return tool.NewEgress(allowed, net.DefaultResolver, (&net.Dialer{}).DialContext)
-}
-
-// secrets resolves credential references from configuration.
-type secrets map[string]string
-
-// Secret returns the secret of a reference.
-func (s secrets) Secret(_ context.Context, reference, _ string) (string, error) {
-	secret, known := s[reference]
-	if !known {
-		return "", fmt.Errorf("credential %q is not configured", reference)
-	}
-	return secret, nil
 }
 
 // openAI is where OpenAI's own models answer.

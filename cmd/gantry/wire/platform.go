@@ -10,6 +10,7 @@ import (
 	"github.com/sourcegraph/conc"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/credential"
 	"gantry.dev/agents/perform"
 	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/cmd/gantry/service/beside"
@@ -40,6 +41,7 @@ type Platform struct {
 	calendar *calendar.Calendar
 	notary   *notary.Notary // nil where this process signs no heads
 	memory   remembering
+	secrets  *credential.Store
 	files    *os.Root
 	server   *server
 	verifier *edge.Verifier
@@ -81,6 +83,10 @@ func (p *Platform) build(ctx context.Context) (err error) {
 	if p.Store, err = journal.Open(ctx, journal.Config{DSN: p.Config.Database, MasterKey: p.Keys.Master, OnCommit: p.committed, Between: p.Config.Between}); err != nil {
 		return err
 	}
+	if p.secrets, err = credential.New(credential.Config{Entries: p.Config.Credentials, Values: p.Config.Secrets, Sources: p.Config.Vaults,
+		Issuer: p.Config.Issuer, Signing: p.Keys.Signing}); err != nil {
+		return err
+	}
 	p.Notices = notice.NewStore(p.Store.Databases())
 	if err = p.openMemory(ctx); err != nil {
 		return err
@@ -90,7 +96,7 @@ func (p *Platform) build(ctx context.Context) (err error) {
 			return fmt.Errorf("files: %w", err)
 		}
 	}
-	p.Kits = service.NewKits(p.Store, perform.Builder{Files: p.files, Memory: p.Brain, Runs: beside.Watch{Service: p.Service}, Egress: egressOf, Credentials: secrets(p.Config.Secrets), Provider: p.provider})
+	p.Kits = service.NewKits(p.Store, perform.Builder{Files: p.files, Memory: p.Brain, Runs: beside.Watch{Service: p.Service}, Egress: egressOf, Credentials: p.secrets, Provider: p.provider})
 	p.Hub = bus.NewHub(p.Store, entries{p.Store})
 	p.relay = bus.NewRelay(p.bus, writers{p.Store}, p.Store)
 	var truth engine.Journal = p.Store

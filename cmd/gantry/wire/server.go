@@ -69,6 +69,10 @@ func (p *Platform) listen(ctx context.Context) error {
 	mux.Handle("/", handler)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("GET /readyz", p.ready)
+	mux.HandleFunc("GET /.well-known/jwks.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(edge.KeySet(p.Keys.Signing.Public().(ed25519.PublicKey)))
+	})
 	p.server = &server{listener: listener, handler: handler, documents: documents, http: newHTTP(mux, p.Config.Log)}
 	p.server.tasks.Go(func() {
 		if err := p.server.http.Serve(bound(listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
