@@ -11,7 +11,10 @@ func EstimateTokens(size int64) int64 { return (max(size, 0) + BytesPerToken - 1
 func PromptBytes(request Request) int64 {
 	size := 0
 	for _, message := range request.Messages {
-		size += len(message.Role) + len(message.Text) + len(message.CallID)
+		size += len(message.Role) + len(message.Text) + len(message.CallID) + len(message.Thread)
+		for _, media := range message.Media {
+			size += len(media.MediaType) + len(media.Name) + len(media.Bytes)
+		}
 		for _, call := range message.Calls {
 			size += len(call.ID) + len(call.Name) + len(call.Arguments)
 		}
@@ -19,6 +22,7 @@ func PromptBytes(request Request) int64 {
 	for _, spec := range request.Tools {
 		size += len(spec.Name) + len(spec.Description) + len(spec.Schema)
 	}
+	size += len(request.Output)
 	return int64(size)
 }
 

@@ -27,6 +27,20 @@ type Message struct {
 	CallID string `json:"callId,omitempty"` // of a tool's reply: which call it answers
 	// Earlier is set on what was said in the conversation before the run began.
 	Earlier bool `json:"earlier,omitempty"`
+	// Thread is what a model gave beside an assistant's message and wants back
+	// with it, for example reasoning that it signed. Only its provider reads it.
+	Thread   []byte `json:"thread,omitempty"`
+	ThreadOf string `json:"threadOf,omitempty"` // the model that gave it, in the words of perform; no other gets it
+	// Media are images and files that the message shows. A provider whose
+	// protocol cannot carry one refuses the request.
+	Media []Media `json:"media,omitempty"`
+}
+
+// Media is an image or a file that a message shows.
+type Media struct {
+	MediaType string `json:"mediaType"` // for example "image/png"
+	Name      string `json:"name,omitempty"`
+	Bytes     []byte `json:"bytes"`
 }
 
 // Call is an earlier call inside a prompt, under the run's own id.
@@ -49,6 +63,12 @@ type Request struct {
 	Messages  []Message `json:"messages"`
 	Tools     []Spec    `json:"tools,omitempty"`
 	MaxTokens int64     `json:"maxTokens"` // upper bound of the answer, in tokens
+	// Stable is how many of the first messages will stand unchanged in the run's
+	// next request: up to there a provider may be asked to keep the prompt.
+	Stable int `json:"stable,omitempty"`
+	// Output is the JSON Schema that the answer's text must meet, for a provider
+	// that can hold itself to it; nil for none.
+	Output []byte `json:"output,omitempty"`
 }
 
 // Proposed is a call as the provider sent it: nothing of it has been checked.
@@ -90,6 +110,7 @@ type Answer struct {
 	Calls     []Proposed
 	Usage     Usage
 	Model     string // what the provider says it used
+	Thread    []byte // what the provider wants back with this answer; Message.Thread
 }
 
 // Provider is one source of answers. Take blocks until the whole answer is

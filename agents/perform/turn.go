@@ -41,7 +41,7 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 	}
 	choice, why := j.choose(revision, marking.Labels)
 	maxTokens := choice.MaxOutput
-	request := model.Request{Model: choice.Model, Messages: compiled.Messages, Tools: compiled.Tools, MaxTokens: maxTokens}
+	request := model.Request{Model: choice.Model, Messages: ownThreads(compiled.Messages, threadOf(choice)), Tools: compiled.Tools, MaxTokens: maxTokens}
 	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: choice.Name, Why: why, Prompt: compiled.Digest,
 		Reserve: worstCase(choice, compiled.Bytes, maxTokens), Steers: compiled.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered}
 	t := &turnTaking{job: j, effect: effect, choice: choice, request: request, sealer: j.sealer(),
@@ -84,6 +84,25 @@ func firstModel(kit, current *Kit, revision agents.Revision, authority policy.Au
 		_, served := kit.Provider(name)
 		return known && served && slices.Contains(authority.Models, name) && mayRead(current.Organisation, name, labels)
 	})
+}
+
+// threadOf names the model that a thread came from: another one could not read
+// it, and what it is of a provider's reasoning is nobody else's.
+func threadOf(m agents.Model) string { return m.Provider + ":" + m.Model }
+
+// ownThreads are the messages with the threads of one model only.
+func ownThreads(messages []model.Message, of string) []model.Message {
+	foreign := func(m model.Message) bool { return m.ThreadOf != "" && m.ThreadOf != of }
+	if !slices.ContainsFunc(messages, foreign) {
+		return messages
+	}
+	messages = slices.Clone(messages)
+	for i := range messages {
+		if foreign(messages[i]) {
+			messages[i].Thread, messages[i].ThreadOf = nil, ""
+		}
+	}
+	return messages
 }
 
 func mayRead(o agents.Organisation, name string, labels policy.Labels) bool {
@@ -163,6 +182,9 @@ func (t *turnTaking) answer(report *run.ReportTurn, answer model.Answer) {
 	}
 	report.Text = t.optional(t.marking, strings.ToValidUTF8(answer.Text, "\uFFFD"))
 	report.Reasoning = t.optional(t.marking, strings.ToValidUTF8(answer.Reasoning, "\uFFFD"))
+	if report.Thread = t.optional(t.marking, string(answer.Thread)); report.Thread != nil {
+		report.ThreadOf = threadOf(t.choice)
+	}
 	for i := range t.payloads {
 		t.payloads[i].Items = t.shown // forgetting one of them takes what was said from it
 	}

@@ -32,4 +32,11 @@ func absorbMessage(digest hash.Hash, m model.Message) {
 	for _, call := range m.Calls {
 		absorb(digest, call.ID, call.Name, string(call.Arguments))
 	}
+	// What is not there is not absorbed: prompts have the digest that they always had.
+	if len(m.Thread) > 0 {
+		absorb(digest, "thread", m.ThreadOf, string(m.Thread))
+	}
+	for _, media := range m.Media {
+		absorb(digest, "media", media.MediaType, media.Name, string(media.Bytes))
+	}
 }

@@ -189,6 +189,7 @@ func (c *Compiler) Needs(s *run.State) []string {
 			continue
 		}
 		add(turn.Answer.Text)
+		add(turn.Answer.Thread)
 		for ordinal := turn.FirstCall; ordinal > 0 && ordinal <= turn.LastCall; ordinal++ {
 			add(&s.Call(ordinal).Arguments)
 			add(s.Call(ordinal).Result)

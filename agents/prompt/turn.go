@@ -13,6 +13,7 @@ func (c *Compiler) turn(turn *run.Turn) {
 	c.remember(turn)
 	c.steers(turn.Number)
 	answer := model.Message{Role: model.Assistant, Text: c.text(turn.Answer.Text)}
+	answer.Thread, answer.ThreadOf = c.thread(turn)
 	var replies []model.Message
 	for ordinal := turn.FirstCall; ordinal > 0 && ordinal <= turn.LastCall; ordinal++ {
 		call := c.in.State.Call(ordinal)
@@ -27,6 +28,19 @@ func (c *Compiler) turn(turn *run.Turn) {
 	if note := c.note(turn); note != "" {
 		c.say(model.Message{Role: model.User, Text: note})
 	}
+}
+
+// thread is what a model gave with its answer and wants back. One that was
+// erased is left out as a whole: half of it would be refused.
+func (c *Compiler) thread(turn *run.Turn) (thread []byte, of string) {
+	if turn.Answer.Thread == nil {
+		return nil, ""
+	}
+	payload, present := c.in.Texts[turn.Answer.Thread.ID]
+	if !present {
+		return nil, ""
+	}
+	return payload.Bytes, turn.Answer.ThreadOf
 }
 
 // arguments gives what the call was proposed with; bytes that are no JSON are

@@ -43,7 +43,7 @@ func widened[E Event](version int) form {
 
 var forms = map[EventKind]form{
 	KindStarted: widened[Started](4), KindTurnStarted: widened[TurnStarted](2), // 2: memory; 3: trees; 4: how often it may ask
-	KindTurnAnswered: formOf[TurnAnswered](),
+	KindTurnAnswered: widened[TurnAnswered](2), // 2: thread
 	KindTurnFailed:   formOf[TurnFailed](), KindCallProposed: widened[CallProposed](2), KindCallJudged: formOf[CallJudged](),
 	KindApprovalRequested: formOf[ApprovalRequested](), KindApprovalDecided: formOf[ApprovalDecided](),
 	KindApprovalVoided: formOf[ApprovalVoided](), KindQuestionAsked: formOf[QuestionAsked](),

@@ -28,6 +28,8 @@ type ReportTurn struct {
 	Class         Class
 	Text          *Text
 	Reasoning     *Text
+	Thread        *Text  // as in TurnAnswered
+	ThreadOf      string // as in TurnAnswered
 	Usage         Usage
 	Cost          Amount
 	LatencyMs     int64

@@ -106,7 +106,7 @@ func (d *decider) reportTurn(c ReportTurn) *Refusal {
 	if c.Class == ClassCalls && len(c.Calls) == 0 {
 		c.Class = ClassMalformed
 	}
-	d.emit(TurnAnswered{Turn: c.Turn, Class: c.Class, Text: c.Text, Reasoning: c.Reasoning, Usage: c.Usage, Cost: c.Cost, LatencyMs: c.LatencyMs})
+	d.emit(TurnAnswered{Turn: c.Turn, Class: c.Class, Text: c.Text, Reasoning: c.Reasoning, Usage: c.Usage, Cost: c.Cost, LatencyMs: c.LatencyMs, Thread: c.Thread, ThreadOf: c.ThreadOf})
 	for _, steer := range turn.Steers {
 		d.emit(SteerSettled{Steer: steer, Disposition: Absorbed, Turn: c.Turn})
 	}

@@ -160,6 +160,9 @@ type TurnAnswered struct {
 	Usage     Usage  `json:"usage"`
 	Cost      Amount `json:"cost"`
 	LatencyMs int64  `json:"latencyMs"`
+
+	Thread   *Text  `json:"thread,omitempty"`   // what the model wants back with the answer; nobody else reads it
+	ThreadOf string `json:"threadOf,omitempty"` // the model that gave it
 }
 
 // Usage counts the tokens of one request.

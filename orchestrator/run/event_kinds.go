@@ -28,7 +28,7 @@ func (TurnStarted) Texts() []Text { return nil }
 func (TurnAnswered) Kind() EventKind { return KindTurnAnswered }
 
 // Texts returns the texts that the event bears.
-func (e TurnAnswered) Texts() []Text { return optional(e.Text, e.Reasoning) }
+func (e TurnAnswered) Texts() []Text { return optional(e.Text, e.Reasoning, e.Thread) }
 
 // Kind returns KindTurnFailed.
 func (TurnFailed) Kind() EventKind { return KindTurnFailed }
