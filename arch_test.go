@@ -78,7 +78,9 @@ var layers = map[string][]string{
 	"graph/edge":                       {"orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"graph/generated":                  {"graph/scalar"},
 	"graph/graphiql":                   {},
+	"graph/mcp":                        {"graph/edge", "graph/operation"},
 	"graph/opaque":                     {"graph/edge", "orchestrator/engine"},
+	"graph/operation":                  {"graph/edge"},
 	"graph/remembered":                 {"graph/generated", "memory", "memory/view", "orchestrator/policy"},
 	"graph/scalar":                     {},
 	"migrations":                       {},
@@ -142,6 +144,9 @@ var homes = map[string][]string{
 	"github.com/qdrant/go-client":           {"memory/index/qdrant", "memory/index/wire"},
 	"github.com/failsafe-go/failsafe-go":    {"memory/index/qdrant"},
 	"google.golang.org/grpc":                {"memory/index/qdrant", "memory/index/wire"},
+
+	// The protocols between agents.
+	"github.com/modelcontextprotocol/go-sdk": {"graph/mcp"},
 }
 
 // pure packages use nothing that a second call could answer differently.

@@ -1,7 +1,10 @@
 package graph
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"iter"
 	"log/slog"
 	"net/http"
 	"time"
@@ -102,6 +105,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.edge.ServeHTTP(w, r)
 }
+
+// Ask executes a query or a mutation for the caller of the context, whom Admit
+// let in. Errors: *edge.Fault.
+func (h *Handler) Ask(ctx context.Context, document string, variables map[string]any) (json.RawMessage, error) {
+	return h.edge.Ask(ctx, document, variables)
+}
+
+// Follow executes a subscription likewise, and returns each of its events.
+func (h *Handler) Follow(ctx context.Context, document string, variables map[string]any) iter.Seq2[json.RawMessage, error] {
+	return h.edge.Follow(ctx, document, variables)
+}
+
+// Admit serves another protocol to whom the schema is served.
+func (h *Handler) Admit(door edge.Door) http.Handler { return h.edge.Admit(door) }
 
 // root answers from the configuration.
 type root struct {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/executor"
 	"github.com/99designs/gqlgen/graphql/handler"
 	"github.com/99designs/gqlgen/graphql/handler/transport"
 	"github.com/vektah/gqlparser/v2/gqlerror"
@@ -57,6 +58,7 @@ type Config struct {
 type Handler struct {
 	config      Config
 	server      *handler.Server
+	exec        *executor.Executor // for what comes by a Door
 	connections *connections
 }
 
@@ -69,21 +71,27 @@ func NewHandler(config Config) *Handler {
 	}
 	present := presenter(config.Log, config.Public, open)
 	h.server.SetErrorPresenter(present)
-	h.server.SetRecoverFunc(func(ctx context.Context, _ any) error {
-		config.Log.ErrorContext(ctx, "graph: a resolver panicked")
-		return ErrInternal
-	})
-	h.server.Use(h.connections)
-	h.server.Use(limiter{limits: config.Limits, open: open})
+	h.server.SetRecoverFunc(recovered(config.Log))
+	extensions := []graphql.HandlerExtension{h.connections, limiter{limits: config.Limits, open: open}}
 	if config.Extensions != nil {
-		for _, extension := range config.Extensions(present) {
-			h.server.Use(extension)
-		}
+		extensions = append(extensions, config.Extensions(present)...)
 	}
+	for _, extension := range extensions {
+		h.server.Use(extension)
+	}
+	h.exec = newExecutor(config, present, extensions)
 	h.server.AddTransport(h.websocket())
 	h.server.AddTransport(transport.SSE{KeepAlivePingInterval: 15 * time.Second})
 	h.server.AddTransport(transport.POST{})
 	return h
+}
+
+// recovered says of a resolver that broke no more than that it did.
+func recovered(log *slog.Logger) graphql.RecoverFunc {
+	return func(ctx context.Context, _ any) error {
+		log.ErrorContext(ctx, "graph: a resolver panicked")
+		return ErrInternal
+	}
 }
 
 // ServeHTTP serves the interface.
@@ -94,7 +102,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.config.Limits.BodyWait))
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
-	if h.admitOrigin(w, r) {
+	if h.allowOrigin(w, r, http.MethodPost, []string{"authorization", "content-type"}) {
 		return
 	}
 	if r.Header.Get("Upgrade") != "" {
@@ -108,17 +116,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // do.
 const preflightSeconds = "600"
 
-// admitOrigin answers for pages of other origins: one of the list may read
-// answers and send a token, all others get no permission from us. It reports
-// whether the request was a preflight, which is answered whole.
-func (h *Handler) admitOrigin(w http.ResponseWriter, r *http.Request) (preflight bool) {
+// allowOrigin answers for pages of other origins: one of the list may read
+// answers and send these headers, all others get no permission from us. It
+// reports whether the request was a preflight, which is answered whole.
+func (h *Handler) allowOrigin(w http.ResponseWriter, r *http.Request, methods string, headers []string) (preflight bool) {
 	origin := r.Header.Get("Origin")
 	w.Header().Add("Vary", "Origin")
 	if origin != "" && slices.Contains(h.config.Origins, origin) {
 		w.Header().Set("Access-Control-Allow-Origin", origin)
 		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-			w.Header().Set("Access-Control-Allow-Methods", http.MethodPost)
-			w.Header().Set("Access-Control-Allow-Headers", "authorization, content-type")
+			w.Header().Set("Access-Control-Allow-Methods", methods)
+			w.Header().Set("Access-Control-Allow-Headers", strings.Join(headers, ", "))
 			w.Header().Set("Access-Control-Max-Age", preflightSeconds)
 			w.WriteHeader(http.StatusNoContent)
 			return true
@@ -138,19 +146,12 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnsupportedMediaType, BadRequest("The content type must be application/json."))
 		return
 	}
-	var s session
-	if said := r.Header.Values("Authorization"); len(said) == 1 { // of several, who knows which one another reader took
-		s, err = h.authenticate(r.Context(), said[0])
-	} else {
-		err = ErrToken
-	}
-	if err != nil && !errors.Is(err, ErrToken) {
-		refuse(w, http.StatusServiceUnavailable, ErrDirectory)
-		return
-	}
-	if err != nil {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		refuse(w, http.StatusUnauthorized, ErrUnauthenticated)
+	s, status, refusal := h.identify(r)
+	if refusal != nil {
+		if status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		refuse(w, status, refusal)
 		return
 	}
 	most := h.config.Connections.Requests

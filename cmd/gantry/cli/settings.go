@@ -37,6 +37,8 @@ type settings struct {
 	Bus      string            `koanf:"bus"`
 	Listen   string            `koanf:"listen"`
 	Origins  []string          `koanf:"origins"`
+	Public   string            `koanf:"public"`
+	Issuers  []string          `koanf:"issuers"`
 	Issuer   string            `koanf:"issuer"`
 	Files    string            `koanf:"files"`
 	Heads    string            `koanf:"heads"`
@@ -73,6 +75,8 @@ func settingFlags(command *cobra.Command, listen string) {
 	flags.String("bus", "", "nats://… to tell other processes; by default inside this one")
 	flags.String("listen", listen, "host:port of the GraphQL interface; empty for none")
 	flags.StringSlice("origins", nil, "other origins whose pages may use the interface, for example https://app.example.org")
+	flags.String("public", "", "address that clients of MCP and A2A know the server by, for example https://gantry.example.org; by default the one that they asked at")
+	flags.StringSlice("issuers", nil, "addresses of authorization servers that clients of MCP are sent to for a token; by default none")
 	flags.String("issuer", "gantry", "issuer of bearer tokens")
 	flags.String("files", "", "root of the built-in file tools; by default there are none")
 	flags.String("qdrant", "", "http(s)://host:6334 of the Qdrant server that has memory's index, its key the secret qdrant; by default the index is in the process")
@@ -194,7 +198,7 @@ func (s settings) headsFolder() string {
 // config makes a process of the settings.
 func (s settings) config(log *slog.Logger) wire.Config {
 	return wire.Config{Heads: s.headsFolder(), Attest: s.Attest,
-		Folder: s.Folder, Database: s.Database, Bus: s.Bus, Listen: s.Listen, Origins: s.Origins, Issuer: s.Issuer, Files: s.Files,
+		Folder: s.Folder, Database: s.Database, Bus: s.Bus, Listen: s.Listen, Origins: s.Origins, Public: s.Public, Issuers: s.Issuers, Issuer: s.Issuer, Files: s.Files,
 		Worker: s.Worker, Lease: s.Lease, Poll: s.Poll, Drain: s.Drain, Secrets: s.Secrets, Credentials: s.Credentials, Log: log, Memory: s.memory(log)}
 }
 

@@ -25,6 +25,8 @@ type Config struct {
 	Namespace string            // of the bus, where installations share a broker; empty: "gantry"
 	Listen    string            // "host:port" of the GraphQL interface; empty: none
 	Origins   []string          // other origins whose pages may use the interface
+	Public    string            // address that clients of other protocols know it by; empty: the one that they asked at
+	Issuers   []string          // addresses of authorization servers that clients are sent to for a token
 	Issuer    string            // of bearer tokens; empty: "gantry"
 	Memory    Memory            // what it remembers with
 	Files     string            // root of the built-in file tools; empty: none

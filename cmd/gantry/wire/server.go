@@ -67,6 +67,7 @@ func (p *Platform) listen(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
+	p.speak(mux, handler)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("GET /readyz", p.ready)
 	mux.HandleFunc("GET /.well-known/jwks.json", func(w http.ResponseWriter, _ *http.Request) {
