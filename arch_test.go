@@ -115,7 +115,9 @@ var layers = map[string][]string{
 	"cmd/gantry/service/beside":        {"agents/perform", "agents/tool/watch", "cmd/gantry/service", "graph", "orchestrator/run"},
 	"cmd/gantry/service/brain":         {"cmd/gantry/service", "graph", "graph/remembered", "memory", "memory/document", "memory/store", "memory/view", "orchestrator/policy"},
 	"cmd/gantry/service/groups":        {"agents", "agents/perform", "cmd/gantry/service", "graph", "orchestrator/engine", "orchestrator/group", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
-	"cmd/gantry/ledger":                {},
+	"cmd/gantry/ledger":                {"cmd/gantry/listen"},
+	"cmd/gantry/listen":                {},
+	"cmd/gantry/office":                {"cmd/gantry/listen"},
 }
 
 var anything = []string{"*"}
@@ -146,7 +148,7 @@ var homes = map[string][]string{
 	"google.golang.org/grpc":                {"memory/index/qdrant", "memory/index/wire"},
 
 	// The protocols between agents.
-	"github.com/modelcontextprotocol/go-sdk": {"graph/mcp"},
+	"github.com/modelcontextprotocol/go-sdk": {"agents/tool/mcp", "cmd/gantry/office", "graph/mcp"},
 }
 
 // pure packages use nothing that a second call could answer differently.

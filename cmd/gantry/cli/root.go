@@ -21,6 +21,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/sidecar"
 	"gantry.dev/cmd/gantry/cli/tree"
 	"gantry.dev/cmd/gantry/ledger"
+	"gantry.dev/cmd/gantry/office"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/orchestrator/notary"
 	"gantry.dev/orchestrator/run/account"
@@ -30,7 +31,7 @@ import (
 func Root() *cobra.Command {
 	root := &cobra.Command{Use: "gantry", Short: "Run AI agents and stay in charge of what they do", SilenceUsage: true, SilenceErrors: true, Version: version()}
 	root.AddCommand(devCommand(), demoCommand(), serveCommand(), workCommand(), migrateCommand(), applyCommand(), keysCommand(), tokenCommand(),
-		verifyCommand(), doctorCommand(), measure.Command(), policies.Command(policies.Folder), ledger.Command())
+		verifyCommand(), doctorCommand(), measure.Command(), policies.Command(policies.Folder), ledger.Command(), office.Command())
 	root.AddCommand(remote()...)
 	root.AddCommand(lending.Commands()...)
 	house := brain.House{Ask: ask.Server, Say: ask.Say, JSON: ask.JSON, JSONFlag: ask.JSONFlag}

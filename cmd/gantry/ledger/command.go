@@ -1,23 +1,22 @@
 package ledger
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/sourcegraph/conc"
 	"github.com/spf13/cobra"
+
+	"gantry.dev/cmd/gantry/listen"
 )
 
 // Command returns "gantry sample-ledger", which serves a Ledger until its
 // context ends.
 func Command() *cobra.Command {
-	var listen, path, tokenFile string
+	var address, path, tokenFile string
 	command := &cobra.Command{
 		Use:   "sample-ledger",
 		Short: "Run a small outside ledger to try effects against",
@@ -36,44 +35,19 @@ func Command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+			listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 			if err != nil {
 				return errors.Join(fmt.Errorf("ledger: listen: %w", err), l.Close())
 			}
 			cmd.Printf("ledger listens on http://%s\n", listener.Addr())
-			return errors.Join(serve(ctx, listener, l.Handler()), l.Close())
+			return errors.Join(listen.Serve(ctx, listener, l.Handler()), l.Close())
 		},
 	}
-	command.Flags().StringVar(&listen, "listen", "127.0.0.1:7411", "address to listen on")
+	command.Flags().StringVar(&address, "listen", "127.0.0.1:7411", "address to listen on")
 	command.Flags().StringVar(&path, "db", "ledger.db", "file of the ledger's own SQLite database")
 	command.Flags().StringVar(&tokenFile, "token-file", "", "file of clients and their tokens")
 	cobra.CheckErr(command.MarkFlagRequired("token-file"))
 	return command
-}
-
-// serve answers requests until the context ends, and then finishes what it has
-// begun.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
-	}
-	ctx, stop := context.WithCancel(ctx)
-	var stopped error
-	var waiting conc.WaitGroup
-	waiting.Go(func() {
-		<-ctx.Done()
-		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		stopped = server.Shutdown(limit)
-	})
-	err := server.Serve(listener)
-	stop()
-	waiting.Wait()
-	if errors.Is(err, http.ErrServerClosed) {
-		err = nil
-	}
-	return errors.Join(err, stopped)
 }
 
 // readTokens reads clients and their tokens. Its errors name lines, never
