@@ -55,6 +55,8 @@ func (s *State) fold(event Event) error {
 		return s.foldChild(event)
 	case ReviewDeclined, SidecarStarted:
 		return s.foldBeside(event)
+	case Compacted:
+		return s.foldCompacted(e)
 	case CancelAccepted:
 		s.Cancel, s.Parked, s.Reached = &e, nil, nil
 	case LimitReached:
@@ -139,7 +141,7 @@ func (s *State) beginTurn(e TurnStarted) error {
 		last = s.LastTurn()
 	}
 	last.Phase, last.Attempt, last.Epoch = TurnInFlight, e.Attempt, e.Epoch
-	last.Model, last.Why, last.Reserve, last.Steers = e.Model, e.Why, e.Reserve, e.Steers
+	last.Model, last.Why, last.Reserve, last.Steers, last.Context = e.Model, e.Why, e.Reserve, e.Steers, e.Context
 	if e.Memory != nil {
 		last.Memory = append(last.Memory, *e.Memory)
 	}
@@ -175,7 +177,7 @@ func (s *State) raise(e LimitRaised) {
 		s.Authority.DeadlineMs = e.DeadlineMs
 	}
 	switch e.Limit {
-	case LimitModel:
+	case LimitModel, LimitContext:
 		if turn := s.LastTurn(); turn != nil && turn.Phase == TurnRetry {
 			turn.Forgiven, turn.Retryable, turn.RetryAtMs = turn.Attempt, true, 0
 		}

@@ -19,6 +19,7 @@ type BeginTurn struct {
 	Steers     []string
 	NotAfterMs int64
 	Memory     *Remembrance // what was recalled for it; Amendment is not read
+	Context    *ContextUse  // nil where nobody counted
 }
 
 // ReportTurn brings what a model request gave: an answer or a failure.

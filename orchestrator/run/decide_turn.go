@@ -11,6 +11,8 @@ func (d *decider) decideTurn(command Command) *Refusal {
 	switch c := command.(type) {
 	case BeginTurn:
 		return d.beginTurn(c)
+	case Compact:
+		return d.compact(c)
 	case ReportTurn:
 		return d.reportTurn(c)
 	case ReportChecks:
@@ -19,15 +21,23 @@ func (d *decider) decideTurn(command Command) *Refusal {
 	return nil
 }
 
-func (d *decider) beginTurn(c BeginTurn) *Refusal {
-	var take *TakeTurn
+// turnDue is the turn that the run asks for, nil for none.
+func (d *decider) turnDue() (take *TakeTurn) {
 	for _, effect := range Pending(d.s, d.env.NowMs) {
 		if t, ok := effect.(TakeTurn); ok {
 			take = &t
 		}
 	}
+	return take
+}
+
+func (d *decider) beginTurn(c BeginTurn) *Refusal {
+	take := d.turnDue()
 	if take == nil {
 		return refuse("NOT_DUE", "The run does not ask for a turn.")
+	}
+	if d.s.Compacts() && d.s.Rejected() && d.s.LastTurn().Model == c.Model {
+		return refuse("STALE", "The model could not take this prompt.")
 	}
 	if !d.openAll(c.Steers) {
 		return refuse("STALE", "The prompt contains guidance that is not open.")
@@ -56,7 +66,7 @@ func (d *decider) beginTurn(c BeginTurn) *Refusal {
 	default:
 		d.emit(TurnStarted{Turn: take.Turn, Attempt: take.Attempt, Epoch: c.Epoch, Model: c.Model, Why: c.Why,
 			Prompt: c.Prompt, Reserve: c.Reserve, Steers: c.Steers, NotAfterMs: c.NotAfterMs,
-			Memory: c.Memory.sealed(d.s.Started.SnapshotDigest)})
+			Memory: c.Memory.sealed(d.s.Started.SnapshotDigest), Context: c.Context})
 		d.guardIntent()
 	}
 	return nil
@@ -168,6 +178,7 @@ func (d *decider) failTurn(turn *Turn, failure TurnFailure) {
 	case d.s.Closing():
 		d.settle(d.ending())
 	case d.s.Parked != nil: // an operator looks already
+	case failure.Cause == TooLong && d.s.Compacts(): // it gets shorter, or a person is asked
 	case !failure.Retryable:
 		d.reach(LimitModel, "The model does not accept our requests ("+failure.Cause+").")
 	case used >= d.s.Limits.TurnAttempts:

@@ -148,7 +148,8 @@ type TurnStarted struct {
 	Steers     []string `json:"steers,omitempty"` // ids that the prompt contains
 	NotAfterMs int64    `json:"notAfterMs"`
 
-	Memory *Remembrance `json:"memory,omitempty"` // what was recalled for it, nil for nothing
+	Memory  *Remembrance `json:"memory,omitempty"`  // what was recalled for it, nil for nothing
+	Context *ContextUse  `json:"context,omitempty"` // nil where nobody counted
 }
 
 // TurnAnswered is a whole, classified answer.

@@ -53,6 +53,10 @@ func (p *player) start() {
 		started.Reviewers = []run.Reviewer{{Of: "free", Agent: "b"}, {Of: "delegate", Agent: "b"}, {Of: run.ReviewsAnswer, Agent: "b"}}
 		started.Sidecars = []run.Beside{{Agent: "b", Purpose: run.ForMonitor, Lands: run.LandsAsEvidence}}
 	}
+	if p.chance("compacts") {
+		started.Snapshot.Compiler = run.CompactingCompiler
+		started.History = []run.Message{{Author: "ada", Text: p.text()}, {Author: "bob", Text: p.text()}}
+	}
 	if p.upTo("below another", 4) == 0 {
 		started = below(started)
 		started.Authority.DeadlineMs = p.nowMs + 1 + int64(p.upTo("deadline", 999))*4
@@ -122,6 +126,11 @@ func (p *player) serve(effect run.Effect) {
 				steers = append(steers, steer.Steer)
 			}
 		}
+		if p.s.Compacts() && (p.s.Rejected() || p.upTo("shorten", 9) == 0) {
+			p.send(run.Compact{Turn: e.Turn, Attempt: e.Attempt, Cause: run.CompactedForRoom, Model: "m", Unfit: p.upTo("unfit", 9) == 0,
+				Brief: run.Brief{Said: p.upTo("said", 3), Through: p.upTo("through", len(p.s.Turns)), Excerpt: int64(p.upTo("excerpt", 9)), Result: int64(p.upTo("result", 9))}})
+			return
+		}
 		p.send(run.BeginTurn{Epoch: p.epoch, Model: "m", Reserve: p.amount("reserve"), Steers: steers})
 	case run.DispatchCall:
 		begin := run.BeginCall{Epoch: p.epoch, Call: e.Call, Key: fmt.Sprint("k", e.Call), Inputs: noArguments}
@@ -177,6 +186,9 @@ func (p *player) answer(turn *run.Turn) run.ReportTurn {
 	report := run.ReportTurn{Turn: turn.Number, Attempt: turn.Attempt, Cost: p.amount("cost")}
 	if p.upTo("failure", 5) == 0 {
 		report.Failure = &run.TurnFailure{Cause: "OUTAGE", Retryable: p.upTo("retryable", 4) > 0, Unknown: p.chance("billed")}
+		if p.upTo("too long", 3) == 0 {
+			report.Failure = &run.TurnFailure{Cause: run.TooLong}
+		}
 		return report
 	}
 	report.Class = rapid.SampledFrom(answers).Draw(p.t, "class")

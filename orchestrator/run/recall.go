@@ -68,6 +68,18 @@ func (s *State) Recalled() []Recalled {
 	return all
 }
 
+// Known lists what of that stands in the run's prompts: what was recalled for a
+// turn that is shown in brief does not, and may be recalled again.
+func (s *State) Known() []Recalled {
+	all := append([]Recalled(nil), s.Started.Snapshot.Memory...)
+	for i := s.Brief().Through; i < len(s.Turns); i++ {
+		for _, remembrance := range s.Turns[i].Memory {
+			all = append(all, remembrance.Items...)
+		}
+	}
+	return all
+}
+
 // GoalAsked reports whether all of memory was asked about the goal.
 func (s *State) GoalAsked() bool {
 	if len(s.Started.Snapshot.MemoryMissing) == 0 {
@@ -104,7 +116,7 @@ func (s *State) mayRecall(items []Recalled, labels policy.Labels) bool {
 	}
 	type state struct{ item, etag string }
 	known := map[state]bool{}
-	for _, recalled := range s.Recalled() {
+	for _, recalled := range s.Known() {
 		known[state{recalled.Item, recalled.Etag}] = true
 	}
 	for _, recalled := range items {

@@ -183,6 +183,7 @@ const (
 	LimitDeadline   Limit = "DEADLINE"
 	LimitNoProgress Limit = "NO_PROGRESS"
 	LimitModel      Limit = "MODEL"     // the model cannot be reached or refuses our requests
+	LimitContext    Limit = "CONTEXT"   // not even the briefest prompt fits the model
 	LimitCheck      Limit = "CHECK"     // the completion could not be checked
 	LimitAuthority  Limit = "AUTHORITY" // the agent of a child may not act any more
 )

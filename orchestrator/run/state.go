@@ -26,6 +26,8 @@ type State struct {
 	Declined  []ReviewDeclined
 	Sidecars  []SidecarStarted
 
+	Compactions []Compacted
+
 	Budget    Budget
 	Authority policy.Authority // as admitted, with amendments
 	Limits    Limits
@@ -58,6 +60,7 @@ func (s *State) Clone() *State {
 	clone.Approvals, clone.Questions, clone.Steers = slices.Clone(s.Approvals), slices.Clone(s.Questions), slices.Clone(s.Steers)
 	clone.Children = slices.Clone(s.Children)
 	clone.Declined, clone.Sidecars = slices.Clip(s.Declined), slices.Clip(s.Sidecars)
+	clone.Compactions = slices.Clip(s.Compactions)
 	clone.Begun, clone.repeats = maps.Clone(s.Begun), maps.Clone(s.repeats)
 	clone.texts = slices.Clip(s.texts)
 	// What grows in them must not grow into what the other has there.
@@ -108,6 +111,7 @@ type Turn struct {
 	Model     string
 	Why       string
 	Reserve   Amount
+	Context   *ContextUse // of its last attempt, nil where nobody counted
 	Steers    []string
 	Memory    []Remembrance // what was recalled for it, by all its attempts
 	RetryAtMs int64

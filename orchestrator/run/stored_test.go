@@ -25,6 +25,7 @@ const storedJournals = "testdata/journals/version1"
 // storedLater says of which later version a stored run is.
 var storedLater = map[string]string{"recalling": "version2", "waiting for children": "version3", "cancelling with children": "version3",
 	"reviewing": "version3", "reviewed": "version3",
+	"in brief":            "version4",
 	"parked with a child": "version3", "a child at its deadline": "version3", "branches": "version3"}
 
 // stored is one journal, what a run is that is read from it, and how it goes on.
@@ -246,6 +247,20 @@ var storedRuns = map[string]stored{
 		w.turn()
 		w.do(checked(2, run.CheckPassed))
 	}, run.StatusPartial, nil, nil},
+	"in brief": {func(w *world) {
+		w.compacting()
+		w.turn("free")
+		w.attempt(1)
+		w.turn("free")
+		w.attempt(2)
+		w.do(run.BeginTurn{Epoch: 1, Model: "m", Context: &run.ContextUse{Bytes: 40, Tokens: 10, Limit: 12}})
+		w.do(run.ReportTurn{Turn: 3, Attempt: 1, Failure: &run.TurnFailure{Cause: run.TooLong}})
+		w.do(run.Compact{Turn: 3, Attempt: 2, Cause: run.CompactedRejected, Model: "m", Brief: run.Brief{Said: 1, Through: 1, Excerpt: 200}})
+	}, run.StatusRunning, []string{"turn/3/2"}, func(t *testing.T, w *world) {
+		require.Equal(t, run.Brief{Said: 1, Through: 1, Excerpt: 200}, w.s.Brief())
+		require.False(t, w.s.Rejected())
+		w.do(run.BeginTurn{Epoch: 1, Model: "m"})
+	}},
 	"recalling": {func(w *world) {
 		w.do(remembers(run.RecallGoal, item("hotels", "1", "")))
 		w.do(run.ReportTurn{Turn: 1, Attempt: 1, Failure: &run.TurnFailure{Cause: "OUTAGE", Retryable: true, RetryAfterMs: 1}})

@@ -16,7 +16,7 @@ var transitions = []struct {
 }{
 	{[]Status{""}, []EventKind{KindStarted}, []Status{StatusQueued}},
 
-	{[]Status{StatusQueued}, []EventKind{KindSteerAccepted, KindSidecarStarted}, []Status{StatusQueued}},
+	{[]Status{StatusQueued}, []EventKind{KindSteerAccepted, KindSidecarStarted, KindCompacted}, []Status{StatusQueued}},
 	{[]Status{StatusQueued}, []EventKind{KindTurnStarted}, []Status{StatusRunning}},
 	{[]Status{StatusQueued}, []EventKind{KindLimitReached}, []Status{StatusWaiting}},
 	{[]Status{StatusWaiting}, []EventKind{KindLimitRaised}, []Status{StatusQueued}},
@@ -26,7 +26,7 @@ var transitions = []struct {
 	// something to wait for or takes work away.
 	{[]Status{StatusRunning}, unmoved, []Status{StatusRunning}},
 	{[]Status{StatusWaiting}, unmoved, []Status{StatusWaiting}},
-	{[]Status{StatusRunning}, []EventKind{KindCallIntended, KindChildEnded}, []Status{StatusRunning}},
+	{[]Status{StatusRunning}, []EventKind{KindCallIntended, KindChildEnded, KindCompacted}, []Status{StatusRunning}},
 	{[]Status{StatusRunning, StatusWaiting}, []EventKind{KindTurnStarted, KindCallProposed, KindApprovalVoided}, []Status{StatusRunning}},
 	{[]Status{StatusRunning}, []EventKind{
 		KindTurnAnswered, KindTurnFailed, KindCallJudged, KindCallUncertain, KindApprovalRequested, KindQuestionAsked, KindLimitReached, KindChildStarted, KindReviewDeclined,

@@ -52,6 +52,8 @@ func (out *Event) ofTurns(event run.Event) bool {
 		out.Turn = e.Turn
 	case run.TurnAnswered:
 		out.Turn, out.Code, out.text = e.Turn, string(e.Class), e.Text
+	case run.Compacted:
+		out.Turn, out.Code = e.Turn, string(e.Cause)
 	case run.TurnFailed:
 		out.Turn, out.Code = e.Turn, e.Cause
 	case run.Verified:

@@ -22,6 +22,7 @@ type timeline struct {
 // fact is what any kind of event may hold of what is printed.
 type fact struct {
 	Turn, Call                     int
+	Through, Said                  int
 	Class, Outcome, Cause, Code    string
 	Tool                           string
 	Arguments, Text                *client.Text
@@ -78,6 +79,8 @@ func (t *timeline) sentences(kind run.EventKind, f fact) []string {
 	switch kind {
 	case run.KindTurnAnswered:
 		return one("turn %d answered: %s", f.Turn, f.Class)
+	case run.KindCompacted:
+		return one("turn %d with less: turns to %d and %d messages before in brief (%s)", f.Turn, f.Through, f.Said, f.Cause)
 	case run.KindTurnFailed:
 		return one("turn %d failed: %s", f.Turn, f.Cause)
 	case run.KindCallProposed:

@@ -55,6 +55,9 @@ func Turn(s *run.State, number int, read Reader) (Answer, bool) {
 	for _, message := range withheld {
 		said(message.Author, "[redacted]")
 	}
+	if b := brief(briefAt(s, number)); b != "" {
+		lines = append(lines, "of what follows stood in brief: "+b)
+	}
 	lines = append(lines, seen(s, number)...)
 	lines = append(lines, "goal: "+read(s.Started.Goal))
 	for i := range s.Calls {
@@ -208,6 +211,7 @@ func (e explainer) turns() []string {
 	lines := make([]string, 0, len(e.s.Turns))
 	marks := len(e.s.Started.Snapshot.Memory)
 	for _, turn := range e.s.Turns {
+		lines = append(lines, shortened(e.s, turn.Number)...)
 		for _, remembrance := range turn.Memory {
 			lines = append(lines, recalled(fmt.Sprintf("turn %d", turn.Number), marks, remembrance)...)
 			marks += len(remembrance.Items)
@@ -216,7 +220,7 @@ func (e explainer) turns() []string {
 		if a := turn.Answer; a != nil {
 			line = fmt.Sprintf("turn %d with %s (%s): %s, %d tokens, %d micro-dollars", turn.Number, turn.Model, turn.Why, a.Class, a.Cost.Tokens, a.Cost.MicroUSD)
 		}
-		lines = append(lines, line)
+		lines = append(lines, line+used(turn))
 	}
 	return lines
 }

@@ -31,6 +31,7 @@ var summaries = map[run.EventKind]string{
 	run.KindLimitReached:      "A limit was reached; a person is asked.",
 	run.KindLimitRaised:       "A person raised a limit.",
 	run.KindVerified:          "The completion checks looked at the answer.",
+	run.KindCompacted:         "From here on prompts show a part of the run in brief.",
 	run.KindEnded:             "The run ended.",
 	run.KindParked:            "The run was parked for an operator.",
 	run.KindResumed:           "A person let the run go on.",

@@ -33,9 +33,17 @@ func (w *world) prepare(i int, effect run.Effect) []action {
 	}
 	switch e := effect.(type) {
 	case run.TakeTurn:
-		return intend(run.BeginTurn{Epoch: epoch, Model: "m", Reserve: run.Amount{MicroUSD: turnCost, Tokens: turnCost}, Steers: w.openSteers(),
+		begins := intend(run.BeginTurn{Epoch: epoch, Model: "m", Reserve: run.Amount{MicroUSD: turnCost, Tokens: turnCost}, Steers: w.openSteers(),
 			Memory: w.recalls(e)},
 			&hand{Key: e.Key(), Turn: e.Turn, Attempt: e.Attempt})
+		if w.left.Briefs > 0 {
+			begins = append(begins, submit(" shortens", run.Compact{Turn: e.Turn, Attempt: e.Attempt, Cause: run.CompactedForRoom, Model: "m", Brief: w.shorter()},
+				func(w *world) { w.left.Briefs-- }))
+		}
+		if w.state.Rejected() {
+			begins = append(begins, submit(" cannot shorten", run.Compact{Turn: e.Turn, Attempt: e.Attempt, Cause: run.CompactedRejected, Model: "m", Unfit: true}, nil))
+		}
+		return begins
 	case run.CollectChildren:
 		return w.collect(i, e.Key())
 	case run.StartReview:
@@ -79,6 +87,17 @@ func (w *world) checks(e run.Verify, submit func(string, run.Command, func(*worl
 		checks = append(checks, submit(" failed", report(run.CheckFailed), func(w *world) { w.left.Wrong-- }))
 	}
 	return checks
+}
+
+// shorter is a brief form that shows less than the one that stands: a turn less
+// where there is one, and less of every result.
+func (w *world) shorter() run.Brief {
+	brief := w.state.Brief()
+	brief.Result = 9 - int64(len(w.state.Compactions))
+	if last := w.state.LastTurn(); last != nil && last.Number > brief.Through+2 {
+		brief.Through++
+	}
+	return brief
 }
 
 // recalls is what memory gives before every second turn, with the marking of
@@ -214,6 +233,9 @@ func (w *world) turnActions(name string, i, h int, held hand) []action {
 		failed := func(w *world) { w.left.Failures-- }
 		all = append(all, reply(" fails", run.ReportTurn{Failure: &run.TurnFailure{Cause: "OUTAGE", Retryable: true}}, failed),
 			reply(" is rejected", run.ReportTurn{Failure: &run.TurnFailure{Cause: "REJECTED", Unknown: true}}, failed))
+	}
+	if w.left.TooLong > 0 {
+		all = append(all, reply(" cannot take it", run.ReportTurn{Failure: &run.TurnFailure{Cause: run.TooLong}}, func(w *world) { w.left.TooLong-- }))
 	}
 	if w.scope.Refusal {
 		all = append(all, reply(" refuses", run.ReportTurn{Class: run.ClassRefusal}, nil), reply(" empty", run.ReportTurn{Class: run.ClassEmpty}, nil))

@@ -39,6 +39,8 @@ type Scope struct {
 	Declines   int          // calls that turn out not to be delegable
 	Reviewed   bool         // so is the answer
 	Beside     bool         // a sidecar goes on beside the run
+	Briefs     int          // times that its prompts get shorter
+	TooLong    int          // prompts that the model cannot take
 	Limits     run.Limits
 }
 
@@ -94,6 +96,9 @@ func (s Scope) start() run.Start {
 	}
 	if s.Beside {
 		started.Sidecars = []run.Beside{{Agent: "child", Purpose: run.ForMonitor, Lands: run.LandsAsEvidence}}
+	}
+	if s.Briefs > 0 {
+		started.Snapshot.Compiler = run.CompactingCompiler
 	}
 	if s.Below {
 		started = below(started)

@@ -32,6 +32,9 @@ const (
 	RecalledTwice    Code = "RECALLED_TWICE"    // a remembered item is recalled in a state in which the run has it
 	RecallUnsealed   Code = "RECALL_UNSEALED"   // what was recalled is not as it was sealed
 	MarkingLost      Code = "MARKING_LOST"      // the run is marked less than what entered it
+	BriefLonger      Code = "BRIEF_LONGER"      // a compaction shows more than the one before it, or takes the last answer
+	BriefUnmarked    Code = "BRIEF_UNMARKED"    // a compaction is marked less than what it stands for
+	TooLongAgain     Code = "TOO_LONG_AGAIN"    // a model gets the prompt again that it could not take
 	ChildTwice       Code = "CHILD_TWICE"       // a child starts, is stopped or ends when it cannot
 	ChildOpen        Code = "CHILD_OPEN"        // a call ends before the child that does it
 	FanOut           Code = "FAN_OUT"           // a run has more children than it may have
@@ -68,11 +71,12 @@ type Tally struct {
 	intents   map[int]int // the last by call
 	results   map[int]int
 	keys      map[string]int
-	answered  map[string]bool    // steers that an answered turn contained
-	asked     []string           // steers of the turn in flight
-	recalled  map[[2]string]bool // by item and state
-	snapshot  string             // digest
-	marking   policy.Marking     // of everything that entered
+	answered  map[string]bool   // steers that an answered turn contained
+	asked     []string          // steers of the turn in flight
+	recalled  map[[2]string]int // the turn for which it was, by item and state
+	briefs    briefs
+	snapshot  string         // digest
+	marking   policy.Marking // of everything that entered
 	books     books
 	children  children
 	requests  int // since it began, or an operator let it go on
@@ -85,7 +89,7 @@ type Tally struct {
 func NewTally() *Tally {
 	return &Tally{most: run.DefaultApprovals, approvals: map[string]run.ApprovalRequested{}, granted: map[string]bool{}, used: map[string]bool{},
 		held: map[int]bool{}, intents: map[int]int{}, results: map[int]int{}, keys: map[string]int{}, answered: map[string]bool{},
-		recalled: map[[2]string]bool{}, books: books{holds: map[string]run.Amount{}, repeated: map[int]bool{}},
+		recalled: map[[2]string]int{}, briefs: briefs{calls: map[int]int{}, turns: map[int]policy.Marking{}}, books: books{holds: map[string]run.Amount{}, repeated: map[int]bool{}},
 		children: children{delegated: map[int]bool{}, started: map[string]int{}, live: map[string]bool{}, doing: map[int]string{}}}
 }
 
@@ -100,6 +104,9 @@ func (t *Tally) Note(step Step) *Broken {
 		}
 	}
 	if broken := t.noteEntry(step.Event); broken != nil {
+		return broken
+	}
+	if broken := t.briefs.note(step.Event, t.recalled); broken != nil {
 		return broken
 	}
 	if broken := t.children.note(step.Event, t.cancelled); broken != nil {
@@ -148,10 +155,10 @@ func (t *Tally) noteEntry(event run.Event) *Broken {
 	}
 	for _, item := range run.Recalls(event) {
 		state := [2]string{item.Item, item.Etag}
-		if t.recalled[state] {
+		if _, had := t.recalled[state]; had {
 			return broken(RecalledTwice, "item %s is recalled again as it was", item.Item)
 		}
-		t.recalled[state] = true
+		t.recalled[state] = turnOf(event)
 		t.marking = t.marking.Join(item.Marking)
 	}
 	switch event := event.(type) {

@@ -61,7 +61,15 @@ func TestBrokenPromisesAreNamed(t *testing.T) {
 		"approval outdated":    {promise.ApprovalOutdated, append(held(), outdated...)},
 		"steer absorbed":       {promise.SteerAbsorbed, steps(run.TurnStarted{Turn: 1}, run.SteerSettled{Steer: "s", Disposition: run.Absorbed})},
 		"recalled twice":       {promise.RecalledTwice, steps(run.Started{Snapshot: run.Snapshot{Memory: recalled()}}, run.TurnStarted{Turn: 1, Memory: &run.Remembrance{Items: recalled()}})},
-		"recall unsealed":      {promise.RecallUnsealed, steps(run.TurnStarted{Turn: 1, Memory: &run.Remembrance{Items: recalled(), Amendment: "other"}})},
+		"brief again longer":   {promise.BriefLonger, steps(run.TurnAnswered{Turn: 3}, run.Compacted{Brief: run.Brief{Through: 2}}, run.Compacted{Brief: run.Brief{Through: 1}})},
+		"brief to the end":     {promise.BriefLonger, steps(run.TurnAnswered{Turn: 3}, run.Compacted{Brief: run.Brief{Through: 3}})},
+		"brief, not marked": {promise.BriefUnmarked, steps(run.TurnAnswered{Turn: 1, Text: &run.Text{ID: "t", Marking: policy.Marking{Labels: policy.NewLabels("secret")}}},
+			run.TurnAnswered{Turn: 2}, run.Compacted{Brief: run.Brief{Through: 1}})},
+		"result in brief, not marked": {promise.BriefUnmarked, steps(run.CallProposed{Call: 1, Turn: 1}, intent(1), run.CallEnded{Call: 1, Result: &run.Text{ID: "t", Marking: policy.Marking{Integrity: policy.Untrusted}}},
+			run.TurnAnswered{Turn: 2}, run.Compacted{Brief: run.Brief{Through: 1}})},
+		"too long again": {promise.TooLongAgain, steps(run.Started{Snapshot: run.Snapshot{Compiler: run.CompactingCompiler}}, run.TurnStarted{Turn: 1, Attempt: 1, Model: "m"},
+			run.TurnFailed{Turn: 1, Attempt: 1, Cause: run.TooLong}, run.TurnStarted{Turn: 1, Attempt: 2, Model: "m"})},
+		"recall unsealed": {promise.RecallUnsealed, steps(run.TurnStarted{Turn: 1, Memory: &run.Remembrance{Items: recalled(), Amendment: "other"}})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tally, last := promise.NewTally(), len(test.journal)-1
