@@ -26,7 +26,7 @@ var transitions = []struct {
 	// something to wait for or takes work away.
 	{[]Status{StatusRunning}, unmoved, []Status{StatusRunning}},
 	{[]Status{StatusWaiting}, unmoved, []Status{StatusWaiting}},
-	{[]Status{StatusRunning}, []EventKind{KindCallIntended, KindChildEnded, KindCompacted}, []Status{StatusRunning}},
+	{[]Status{StatusRunning}, []EventKind{KindCallIntended, KindChildEnded}, []Status{StatusRunning}},
 	{[]Status{StatusRunning, StatusWaiting}, []EventKind{KindTurnStarted, KindCallProposed, KindApprovalVoided}, []Status{StatusRunning}},
 	{[]Status{StatusRunning}, []EventKind{
 		KindTurnAnswered, KindTurnFailed, KindCallJudged, KindCallUncertain, KindApprovalRequested, KindQuestionAsked, KindLimitReached, KindChildStarted, KindReviewDeclined,
@@ -62,7 +62,7 @@ var transitions = []struct {
 }
 
 // unmoved are the kinds that only say something: what is open stays open.
-var unmoved = []EventKind{KindQuestionAnswered, KindQuestionVoided, KindLateOutcome, KindSteerSettled, KindChildStopped, KindSidecarStarted}
+var unmoved = []EventKind{KindQuestionAnswered, KindQuestionVoided, KindLateOutcome, KindSteerSettled, KindChildStopped, KindSidecarStarted, KindCompacted}
 
 // late is all that may follow the end.
 var late = []EventKind{KindLateOutcome, KindUncertainResolved}

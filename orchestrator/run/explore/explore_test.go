@@ -94,7 +94,7 @@ func scopes() []Scope {
 		{Name: "beside", Calls: []Proposed{keyed}, Beside: true, Claims: 1, Parks: 1, Cancels: 1, Limits: few},
 		{Name: "beside, in flight", Calls: []Proposed{read}, Beside: true, Claims: 1, Cancels: 1, Limits: few},
 		{Name: "too long", Calls: []Proposed{read}, Briefs: 2, TooLong: 2, Claims: 1, Limits: final},
-		{Name: "too long, cancelled", Briefs: 1, TooLong: 1, Claims: 2, Cancels: 1, Limits: final},
+		{Name: "too long, cancelled", Briefs: 1, TooLong: 1, Failures: 1, Claims: 2, Cancels: 1, Limits: final},
 		{Name: "too long for good", Briefs: 1, TooLong: 3, Claims: 1, Limits: final},
 		{Name: "park, interrupted", Claims: 1, Parks: 1, Steers: 1, Voids: true, Limits: few},
 	}
