@@ -117,6 +117,7 @@ var layers = map[string][]string{
 	"cmd/gantry/service/groups":        {"agents", "agents/perform", "cmd/gantry/service", "graph", "orchestrator/engine", "orchestrator/group", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/ledger":                {"cmd/gantry/listen"},
 	"cmd/gantry/listen":                {},
+	"cmd/gantry/telemetry":             {"memory/detect", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/office":                {"cmd/gantry/listen"},
 }
 
@@ -146,6 +147,8 @@ var homes = map[string][]string{
 	"github.com/qdrant/go-client":           {"memory/index/qdrant", "memory/index/wire"},
 	"github.com/failsafe-go/failsafe-go":    {"memory/index/qdrant"},
 	"google.golang.org/grpc":                {"memory/index/qdrant", "memory/index/wire"},
+
+	"go.opentelemetry.io/otel": {"cmd/gantry/telemetry"},
 
 	// The protocols between agents.
 	"github.com/modelcontextprotocol/go-sdk": {"agents/tool/mcp", "cmd/gantry/office", "graph/mcp"},

@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gantry.dev/agents/credential"
+	"gantry.dev/cmd/gantry/telemetry"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/memory/embed"
 	"gantry.dev/memory/index/qdrant"
@@ -58,6 +59,9 @@ type settings struct {
 	Embedded   string `koanf:"embedded"`
 
 	Sweep time.Duration `koanf:"sweep"`
+
+	Traces string `koanf:"traces"`
+	Traced string `koanf:"traced"`
 }
 
 const (
@@ -83,6 +87,8 @@ func settingFlags(command *cobra.Command, listen string) {
 	flags.String("embeddings", "", "base URL of OpenAI's embeddings protocol, its key the secret embeddings; by default only the vectors that come with the process")
 	flags.String("embedder", "", "model of the embeddings, as their server names it")
 	flags.String("embedded", "", "labels that texts may bear which are sent to the embeddings, joined by commas; by default only what has no label is sent")
+	flags.String("traces", "", "base URL of an OTLP/HTTP collector that is told what runs did, for example http://127.0.0.1:4318; by default nothing is traced")
+	flags.String("traced", "", "labels that texts may bear which stand in traces, joined by commas, or "+unlabelled+" for those without; by default no text does")
 	flags.Duration("sweep", 5*time.Minute, "how often what memory has to erase or mend is looked for")
 	flags.Int("dimensions", 0, "how many dimensions its vectors have; by default the server is asked at the start")
 	flags.String(headsFlag, "", "folder of signed heads, better not where the database is; by default heads in the folder; "+noHeads+" signs none")
@@ -199,7 +205,7 @@ func (s settings) headsFolder() string {
 func (s settings) config(log *slog.Logger) wire.Config {
 	return wire.Config{Heads: s.headsFolder(), Attest: s.Attest,
 		Folder: s.Folder, Database: s.Database, Bus: s.Bus, Listen: s.Listen, Origins: s.Origins, Public: s.Public, Issuers: s.Issuers, Issuer: s.Issuer, Files: s.Files,
-		Worker: s.Worker, Lease: s.Lease, Poll: s.Poll, Drain: s.Drain, Secrets: s.Secrets, Credentials: s.Credentials, Log: log, Memory: s.memory(log)}
+		Worker: s.Worker, Lease: s.Lease, Poll: s.Poll, Drain: s.Drain, Secrets: s.Secrets, Credentials: s.Credentials, Log: log, Memory: s.memory(log), Traces: s.traces()}
 }
 
 // The secrets of what memory works with.
@@ -212,15 +218,27 @@ const (
 func (s settings) memory(log *slog.Logger) wire.Memory {
 	m := wire.Memory{Qdrant: qdrant.Config{URL: s.Qdrant, APIKey: qdrant.Key(s.Secrets[qdrantSecret]), Logger: log},
 		Embeddings: embed.EndpointConfig{BaseURL: s.Embeddings, Model: s.Embedder, Dim: s.Dimensions}, Sweep: s.Sweep}
-	var sent policy.Labels
-	for _, label := range strings.FieldsFunc(s.Embedded, func(r rune) bool { return r == ',' || r == ' ' }) {
-		sent = sent.Join(policy.NewLabels(policy.Label(label)))
-	}
-	m.Embeddings.Sent = []policy.Labels{sent}
+	m.Embeddings.Sent = []policy.Labels{labels(s.Embedded)}
 	if key, given := s.Secrets[embeddingsSecret]; given {
 		m.Embeddings.Key = func(context.Context) (string, error) { return key, nil }
 	}
 	return m
+}
+
+// unlabelled has texts without labels stand in traces, and no others.
+const unlabelled = "unlabelled"
+
+// traces is where and how runs are traced.
+func (s settings) traces() telemetry.Config {
+	return telemetry.Config{Collector: s.Traces, Content: s.Traced != "", Clearance: labels(strings.ReplaceAll(s.Traced, unlabelled, ""))}
+}
+
+// labels reads labels that are joined by commas.
+func labels(joined string) (set policy.Labels) {
+	for _, label := range strings.FieldsFunc(joined, func(r rune) bool { return r == ',' || r == ' ' }) {
+		set = set.Join(policy.NewLabels(policy.Label(label)))
+	}
+	return set
 }
 
 // logTo writes what an operator should see, one JSON object on each line.

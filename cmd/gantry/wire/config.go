@@ -14,6 +14,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/credential"
 	"gantry.dev/agents/model"
+	"gantry.dev/cmd/gantry/telemetry"
 	"gantry.dev/orchestrator/schedule"
 )
 
@@ -39,6 +40,7 @@ type Config struct {
 	Poll      time.Duration     // how often to look when nobody tells; 0: 1 s
 	Notices   time.Duration     // how often to look for whom to tell that something waits; 0: 10 s
 	Drain     time.Duration     // how long open requests, and then effects in flight, may take at the end; 0: 10 s
+	Traces    telemetry.Config  // where what runs did is told as traces; without a collector nowhere
 	Secrets   map[string]string // secrets by credential reference, for any audience
 	// Credentials say where other secrets come from, and who may see them.
 	Credentials map[string]credential.Entry
@@ -104,6 +106,9 @@ func (c Config) Validate() error {
 	}
 	if c.Lease < 0 || c.Poll < 0 || c.Drain < 0 || c.Attest < 0 || c.Notices < 0 || c.Memory.Sweep < 0 {
 		faults = append(faults, errors.New("lease, poll, drain, attest, notices, sweep: must not be negative"))
+	}
+	if c.Traces.Collector != "" {
+		faults = append(faults, c.Traces.Validate())
 	}
 	if c.Memory.Qdrant.URL != "" {
 		faults = append(faults, c.Memory.Qdrant.Validate())

@@ -16,6 +16,7 @@ import (
 	"gantry.dev/cmd/gantry/service/beside"
 	"gantry.dev/cmd/gantry/service/groups"
 	"gantry.dev/cmd/gantry/service/scheduling"
+	"gantry.dev/cmd/gantry/telemetry"
 	"gantry.dev/graph/edge"
 	"gantry.dev/orchestrator/bus"
 	"gantry.dev/orchestrator/engine"
@@ -42,6 +43,7 @@ type Platform struct {
 	notary   *notary.Notary // nil where this process signs no heads
 	memory   remembering
 	secrets  *credential.Store
+	tracer   *telemetry.Tracer // nil where nothing is traced
 	files    *os.Root
 	server   *server
 	verifier *edge.Verifier
@@ -86,6 +88,11 @@ func (p *Platform) build(ctx context.Context) (err error) {
 	if p.secrets, err = credential.New(credential.Config{Entries: p.Config.Credentials, Values: p.Config.Secrets, Sources: p.Config.Vaults,
 		Issuer: p.Config.Issuer, Signing: p.Keys.Signing}); err != nil {
 		return err
+	}
+	if p.Config.Traces.Collector != "" {
+		if p.tracer, err = p.newTracer(ctx); err != nil {
+			return err
+		}
 	}
 	p.Notices = notice.NewStore(p.Store.Databases())
 	if err = p.openMemory(ctx); err != nil {
@@ -142,6 +149,9 @@ func (p *Platform) start(ctx context.Context) {
 	}
 	if p.notary != nil {
 		p.telling.Go(func() { p.attest(tell) })
+	}
+	if p.tracer != nil {
+		p.telling.Go(func() { p.tracer.Run(tell) })
 	}
 	p.telling.Go(func() { p.tellQueued(tell) })
 	if !p.Config.Work {

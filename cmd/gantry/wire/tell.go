@@ -3,9 +3,11 @@ package wire
 import (
 	"context"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"gantry.dev/agents/perform"
+	"gantry.dev/cmd/gantry/telemetry"
 	"gantry.dev/orchestrator/bus"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
@@ -24,6 +26,9 @@ func (p *Platform) committed(written []journal.Committed) {
 		}
 		if p.notary != nil {
 			p.notary.Count(len(c.Records))
+		}
+		if p.tracer != nil && slices.ContainsFunc(c.Records, func(r run.Record) bool { return r.Kind == run.KindEnded }) {
+			p.tracer.Ended(c.Head.Run)
 		}
 		if len(c.Entries) > 0 && p.turns != nil {
 			p.turns.Ring()
@@ -160,4 +165,11 @@ func (e entries) Entries(ctx context.Context, organisation, conversation string,
 	}
 	found, err := e.store.Conversation(ctx, organisation, conversation)
 	return list, found.Entries, err
+}
+
+// newTracer tells a collector of the runs whose ends this process writes.
+func (p *Platform) newTracer(ctx context.Context) (*telemetry.Tracer, error) {
+	config := p.Config.Traces
+	config.Log, config.Service = p.Config.Log, "gantry"
+	return telemetry.New(ctx, config, p.Store)
 }
