@@ -44,9 +44,11 @@ var layers = map[string][]string{
 	"orchestrator/simulate":            {"orchestrator/engine", "orchestrator/journal/journaltest", "orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
 	"orchestrator/bus":                 {"orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/bus/bustest":         {"orchestrator/bus", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
-	"agents":                           {"agents/bounded", "agents/manifest", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory/view", "orchestrator/canon", "orchestrator/policy", "orchestrator/run"},
+	"agents":                           {"agents/bounded", "agents/expression", "agents/manifest", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory/view", "orchestrator/canon", "orchestrator/policy", "orchestrator/run"},
+	"agents/artifact":                  {"agents", "agents/expression", "agents/manifest", "agents/tool", "memory/document", "orchestrator/canon"},
 	"agents/bounded":                   {"orchestrator/canon"},
 	"agents/credential":                {},
+	"agents/expression":                {"orchestrator/canon"},
 	"agents/manifest":                  {},
 	"agents/model":                     {"orchestrator/canon", "orchestrator/policy"},
 	"agents/model/fanout":              {"agents/model", "agents/research"},
@@ -58,6 +60,8 @@ var layers = map[string][]string{
 	"agents/perform":                   {"agents", "agents/model", "agents/perform/bounds", "agents/model/fanout", "agents/model/offline", "agents/prompt", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"agents/prompt":                    {"agents", "agents/model", "agents/tool", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"agents/tool":                      {"agents/credential", "memory", "memory/view", "orchestrator/canon", "orchestrator/policy"},
+	"agents/tool":                      {"memory", "memory/view", "orchestrator/canon", "orchestrator/policy"},
+	"agents/perform":                   {"agents", "agents/artifact", "agents/model", "agents/perform/bounds", "agents/model/fanout", "agents/model/offline", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"agents/perform/bounds":            {"agents", "orchestrator/policy", "orchestrator/run"},
 	"memory":                           {"memory/embed", "memory/index", "memory/rank", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/policy"},
 	"memory/detect":                    {},
@@ -128,6 +132,7 @@ var homes = map[string][]string{
 	"github.com/uptrace/bun":                {"orchestrator/journal"},
 	"github.com/ThreeDotsLabs/watermill":    {"orchestrator/bus"},
 	"github.com/99designs/gqlgen":           {"graph", "graph/edge", "graph/generated", "graph/scalar"},
+	"cel.dev/cel-go":                        {"agents/expression"},
 	"github.com/cedar-policy/cedar-go":      {"orchestrator/policy"},
 	"github.com/netresearch/go-cron":        {"orchestrator/schedule"},
 	"github.com/openai/openai-go":           {"agents/model", "memory/embed"},
@@ -156,6 +161,7 @@ var homes = map[string][]string{
 
 // pure packages use nothing that a second call could answer differently.
 var pure = []string{"agents/bounded", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
+var pure = []string{"agents/bounded", "agents/expression", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 

@@ -1,17 +1,13 @@
 package agents
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
-	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/common/types"
-	"cel.dev/cel-go/common/types/ref"
-	"cel.dev/cel-go/ext"
-
+	"gantry.dev/agents/expression"
+	"gantry.dev/agents/tool"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/run"
 )
@@ -20,26 +16,46 @@ import (
 // and not failed either.
 var ErrUnchecked = errors.New("could not be checked")
 
-// celCost bounds the work of one expression, in the units of CEL.
-const celCost = 1_000_000
+// OutputCheck is the name of the check of the answer's own form.
+const OutputCheck = "output"
 
 // Check is one completion check: a READ call made by the platform, and what
 // must hold of its result. Its expressions are CEL over
 //
-//	run     {id, organisation, subject, agent, chain}
-//	calls   [{call, tool, arguments, outcome, result, key}], in the model's order
-//	output  the answer as JSON, or as text
-//	result  what the check's own call returned; only in Expression
+//	run       {id, organisation, subject, agent, chain}
+//	calls     [{call, tool, arguments, outcome, result, key, unverified}], in the model's order
+//	output    the answer as JSON, or as text
+//	result    what the check's own call returned; only in Expression, and in those of Artifact
+//	artifact  what Artifact read; only in Expression
 type Check struct {
 	Name       string          `json:"name"`
 	Tool       string          `json:"tool,omitempty"`      // a READ tool of the agent; empty: nothing is called
 	Arguments  json.RawMessage `json:"arguments,omitempty"` // of the call; a text "${EXPRESSION}" stands for its value
 	When       string          `json:"when,omitempty"`      // where it is false the check has nothing to say and passes
-	Expression string          `json:"expression"`          // must be true
+	Expression string          `json:"expression"`          // must be true; a check of an artifact needs none
 	Identity   string          `json:"identity"`            // who reads: "agent", "subject" or a principal id
 	Confirms   []string        `json:"confirms,omitempty"`  // tools above READ whose effects it reads back
 	Explain    string          `json:"explain,omitempty"`   // told to the model when the check fails
+	Artifact   *Artifact       `json:"artifact,omitempty"`  // what the call must have found; nil: the expression alone says
 }
+
+// Artifact is a file or another resource that must be there, and what must hold
+// of it. Its expressions are CEL over what a check's expression sees.
+type Artifact struct {
+	Content  string          `json:"content,omitempty"`  // where its text stands in the result; empty: the whole result
+	Complete string          `json:"complete,omitempty"` // where it is false only a part was read, and nothing is known; empty: all was
+	Encoding string          `json:"encoding,omitempty"` // "base64" where the text stands for bytes; empty: it is the text
+	Format   string          `json:"format"`             // one of ArtifactFormats
+	Schema   json.RawMessage `json:"schema,omitempty"`   // JSON Schema of what was read: a JSON value, or the list of a table's rows
+	Bytes    int64           `json:"bytes,omitempty"`    // it must have so many at least; 0: one
+	Digest   string          `json:"digest,omitempty"`   // the SHA-256 that is claimed for it, in hexadecimal digits; empty: none is
+}
+
+// ArtifactFormats are the forms that an artifact may have.
+var ArtifactFormats = []string{"csv", "json", "pdf", "text", "yaml"}
+
+// base64Encoding is the one way in which text stands for bytes.
+const base64Encoding = "base64"
 
 // The identities under which a check may read, besides principal ids.
 const (
@@ -71,40 +87,46 @@ type CheckCall struct {
 	Outcome   run.Outcome     `json:"outcome"`
 	Result    json.RawMessage `json:"result,omitempty"` // JSON, or text as a JSON string
 	Key       string          `json:"key"`              // idempotency key
+
+	// Unverified says that a sub-agent did it, and that its result is the word of
+	// its model alone.
+	Unverified bool `json:"unverified"`
 }
+
+// Names that an expression may use. What a check's own call gave is known to
+// its expression alone.
+var (
+	beforeCall = expression.Over(expression.Object("run"), expression.Objects("calls"), expression.Anything("output"))
+	afterCall  = beforeCall.With(expression.Anything("result"))
+	afterRead  = afterCall.With(expression.Anything("artifact"))
+)
 
 // Applies reports whether the check has anything to say about this run.
 func (c Check) Applies(vars CheckVars) (bool, error) {
 	if c.When == "" {
 		return true, nil
 	}
-	activation, err := vars.activation()
+	values, err := vars.values()
 	if err != nil {
 		return false, err
 	}
-	return c.truth("when", c.When, activation, false)
+	return c.truth("when", beforeCall, c.When, values)
 }
 
 // Call returns the canonical arguments of the check's call. Its errors are
 // ErrUnchecked.
 func (c Check) Call(vars CheckVars) ([]byte, error) {
-	activation, err := vars.activation()
+	values, err := vars.values()
 	if err != nil {
 		return nil, err
 	}
 	var template any = map[string]any{}
 	if len(c.Arguments) > 0 {
-		if template, err = decoded(c.Arguments); err != nil {
+		if template, err = expression.Decoded(c.Arguments); err != nil {
 			return nil, c.unchecked("arguments", err)
 		}
 	}
-	filled, err := fill(template, func(expression string) (any, error) {
-		value, err := evaluate(expression, activation, false)
-		if err != nil {
-			return nil, err
-		}
-		return plain(value)
-	})
+	filled, err := expression.Fill(template, func(text string) (any, error) { return beforeCall.Plain(text, values) })
 	if err != nil {
 		return nil, c.unchecked("arguments", err)
 	}
@@ -115,21 +137,74 @@ func (c Check) Call(vars CheckVars) ([]byte, error) {
 	return canonical, nil
 }
 
+// Found is what a check's own call came to.
+type Found struct {
+	Result   []byte // JSON; nil for a check without a call
+	Artifact any    // as it was read; nil for a check without one
+}
+
 // Evaluate reports whether the expression holds for what the check's call
-// returned (JSON; nil for a check without a call). Where it has no truth value
-// the error is ErrUnchecked.
-func (c Check) Evaluate(result []byte, vars CheckVars) (bool, error) {
-	activation, err := vars.activation()
+// found. Where it has no truth value the error is ErrUnchecked.
+func (c Check) Evaluate(found Found, vars CheckVars) (bool, error) {
+	if c.Expression == "" {
+		return c.Artifact != nil, nil
+	}
+	values, err := c.seen(found.Result, vars)
 	if err != nil {
 		return false, err
 	}
-	activation["result"] = nil
-	if result != nil {
-		if activation["result"], err = decoded(result); err != nil {
-			return false, c.unchecked("result", err)
+	values["artifact"] = found.Artifact
+	return c.truth("expression", afterRead, c.Expression, values)
+}
+
+// Claim is what a check says of its artifact in one run.
+type Claim struct {
+	Content  string // the text where it stands in the result
+	Complete bool   // it is whole
+	Digest   string // that it must have; empty for any
+}
+
+// Claimed returns where the artifact stands in a result, and what is claimed
+// for it. Its errors are ErrUnchecked.
+func (c Check) Claimed(result []byte, vars CheckVars) (claim Claim, err error) {
+	values, err := c.seen(result, vars)
+	if err != nil {
+		return Claim{}, err
+	}
+	claim = Claim{Content: string(result), Complete: true}
+	if text, is := values["result"].(string); is {
+		claim.Content = text
+	}
+	if c.Artifact.Content != "" {
+		if claim.Content, err = afterCall.Text(c.Artifact.Content, values); err != nil {
+			return Claim{}, c.unchecked("artifact.content", err)
 		}
 	}
-	return c.truth("expression", c.Expression, activation, true)
+	if c.Artifact.Complete != "" {
+		if claim.Complete, err = c.truth("artifact.complete", afterCall, c.Artifact.Complete, values); err != nil {
+			return Claim{}, err
+		}
+	}
+	if c.Artifact.Digest != "" {
+		if claim.Digest, err = afterCall.Text(c.Artifact.Digest, values); err != nil {
+			return Claim{}, c.unchecked("artifact.digest", err)
+		}
+	}
+	return claim, nil
+}
+
+func (c Check) seen(result []byte, vars CheckVars) (map[string]any, error) {
+	values, err := vars.values()
+	if err != nil {
+		return nil, err
+	}
+	values["result"] = nil
+	if result != nil {
+		if values["result"], err = expression.Decoded(result); err != nil {
+			return nil, c.unchecked("result", err)
+		}
+	}
+	return values, nil
 }
 
 // faults returns what is wrong with the check's expressions, by the part of
@@ -141,34 +216,66 @@ func (c Check) faults() map[string]error {
 			faults[part] = err
 		}
 	}
-	note("expression", compilesToTruth(c.Expression, true))
+	if c.Expression != "" || c.Artifact == nil {
+		note("expression", afterRead.Truth(c.Expression))
+	}
 	if c.When != "" {
-		note("when", compilesToTruth(c.When, false))
+		note("when", beforeCall.Truth(c.When))
 	}
 	if len(c.Arguments) > 0 {
-		template, err := decoded(c.Arguments)
+		template, err := expression.Decoded(c.Arguments)
 		if _, isObject := template.(map[string]any); err == nil && !isObject {
 			err = errors.New("keys with values are needed here")
 		}
 		if err == nil {
-			_, err = fill(template, func(expression string) (any, error) {
-				_, err := compile(expression, false)
-				return nil, err
-			})
+			_, err = expression.Fill(template, func(text string) (any, error) { return nil, beforeCall.Compiles(text) })
 		}
 		note("arguments", err)
+	}
+	if c.Artifact != nil {
+		c.Artifact.faults(note)
 	}
 	return faults
 }
 
-func (c Check) truth(part, expression string, activation map[string]any, withResult bool) (bool, error) {
-	value, err := evaluate(expression, activation, withResult)
+func (a *Artifact) faults(note func(part string, err error)) {
+	for part, text := range map[string]string{"artifact.content": a.Content, "artifact.digest": a.Digest} {
+		if text != "" {
+			note(part, afterCall.Compiles(text))
+		}
+	}
+	if a.Complete != "" {
+		note("artifact.complete", afterCall.Truth(a.Complete))
+	}
+	if !slices.Contains(ArtifactFormats, a.Format) {
+		note("artifact.format", fmt.Errorf("must be one of %v", ArtifactFormats))
+	}
+	if a.Encoding != "" && a.Encoding != base64Encoding {
+		note("artifact.encoding", fmt.Errorf("must be %s, or nothing", base64Encoding))
+	}
+	if a.Bytes < 0 {
+		note("artifact.bytes", errors.New("must not be negative"))
+	}
+	if len(a.Schema) == 0 {
+		return
+	}
+	if a.Format == "text" || a.Format == "pdf" {
+		note("artifact.schema", errors.New("a text has no fields; use an expression over artifact"))
+	}
+	_, err := tool.CompileSchema(a.Schema)
+	note("artifact.schema", err)
+}
+
+// looks reports whether the check holds something against what its own call
+// found.
+func (c Check) looks() bool {
+	return c.Tool != "" && (c.Artifact != nil || afterRead.Uses(c.Expression, "result"))
+}
+
+func (c Check) truth(part string, names expression.Names, text string, values map[string]any) (bool, error) {
+	truth, err := names.Holds(text, values)
 	if err != nil {
 		return false, c.unchecked(part, err)
-	}
-	truth, ok := value.Value().(bool)
-	if !ok {
-		return false, c.unchecked(part, errors.New("neither true nor false"))
 	}
 	return truth, nil
 }
@@ -189,154 +296,23 @@ func (e *uncheckedError) Error() string {
 
 func (e *uncheckedError) Unwrap() []error { return []error{ErrUnchecked, e.cause} }
 
-func (v CheckVars) activation() (map[string]any, error) {
+func (v CheckVars) values() (map[string]any, error) {
 	raw, err := json.Marshal(map[string]any{"run": v.Run, "calls": v.Calls})
 	if err != nil {
 		return nil, fmt.Errorf("%w: the calls of the run are not JSON", ErrUnchecked)
 	}
-	facts, err := decoded(raw)
+	facts, err := expression.Decoded(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the calls of the run are not JSON", ErrUnchecked)
 	}
-	activation := facts.(map[string]any)
-	if activation["calls"] == nil {
-		activation["calls"] = []any{}
+	values := facts.(map[string]any)
+	if values["calls"] == nil {
+		values["calls"] = []any{}
 	}
-	output, err := decoded(v.Output)
+	output, err := expression.Decoded(v.Output)
 	if err != nil {
 		output = string(v.Output)
 	}
-	activation["output"] = output
-	return activation, nil
-}
-
-func environment(withResult bool) (*cel.Env, error) {
-	options := []cel.EnvOption{
-		cel.Variable("run", cel.MapType(cel.StringType, cel.DynType)),
-		cel.Variable("calls", cel.ListType(cel.MapType(cel.StringType, cel.DynType))),
-		cel.Variable("output", cel.DynType),
-		ext.Strings(),
-	}
-	if withResult {
-		options = append(options, cel.Variable("result", cel.DynType))
-	}
-	return cel.NewEnv(options...)
-}
-
-func compile(expression string, withResult bool) (cel.Program, error) {
-	env, err := environment(withResult)
-	if err != nil {
-		return nil, err
-	}
-	ast, issues := env.Compile(expression)
-	if issues.Err() != nil {
-		return nil, issues.Err()
-	}
-	return env.Program(ast, cel.CostLimit(celCost))
-}
-
-func compilesToTruth(expression string, withResult bool) error {
-	env, err := environment(withResult)
-	if err != nil {
-		return err
-	}
-	ast, issues := env.Compile(expression)
-	if issues.Err() != nil {
-		return issues.Err()
-	}
-	if kind := ast.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
-		return fmt.Errorf("must be true or false, but is of type %s", kind)
-	}
-	return nil
-}
-
-func evaluate(expression string, activation map[string]any, withResult bool) (ref.Val, error) {
-	program, err := compile(expression, withResult)
-	if err != nil {
-		return nil, err
-	}
-	value, _, err := program.Eval(activation)
-	if err != nil {
-		return nil, err
-	}
-	if types.IsUnknownOrError(value) {
-		return nil, errors.New("has no value")
-	}
-	return value, nil
-}
-
-// fill replaces every text "${EXPRESSION}" in a template by what value returns.
-func fill(template any, value func(expression string) (any, error)) (any, error) {
-	switch at := template.(type) {
-	case string:
-		inner, opened := strings.CutPrefix(at, "${")
-		expression, closed := strings.CutSuffix(inner, "}")
-		if opened && closed {
-			return value(expression)
-		}
-	case []any:
-		filled := make([]any, len(at))
-		for i, item := range at {
-			var err error
-			if filled[i], err = fill(item, value); err != nil {
-				return nil, err
-			}
-		}
-		return filled, nil
-	case map[string]any:
-		filled := make(map[string]any, len(at))
-		for key, item := range at {
-			var err error
-			if filled[key], err = fill(item, value); err != nil {
-				return nil, err
-			}
-		}
-		return filled, nil
-	}
-	return template, nil
-}
-
-// plain returns a value of CEL as JSON has it.
-func plain(value ref.Val) (any, error) {
-	switch native := value.Value().(type) {
-	case string, bool, int64, float64:
-		return native, nil
-	}
-	return nil, errors.New("an argument must be a text, a number or a truth value")
-}
-
-// decoded reads JSON with whole numbers as int64, so that CEL compares cents
-// as integers.
-func decoded(raw []byte) (any, error) {
-	canonical, err := canon.JSON(raw)
-	if err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(canonical))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return nil, err
-	}
-	return numbers(value), nil
-}
-
-func numbers(value any) any {
-	switch at := value.(type) {
-	case json.Number:
-		if whole, err := at.Int64(); err == nil {
-			return whole
-		}
-		fraction, _ := at.Float64()
-		return fraction
-	case []any:
-		for i, item := range at {
-			at[i] = numbers(item)
-		}
-	case map[string]any:
-		for key, item := range at {
-			at[key] = numbers(item)
-		}
-	}
-	return value
+	values["output"] = output
+	return values, nil
 }

@@ -52,13 +52,13 @@ func TestTheReconcilersCheckReadsTheLedgerBack(t *testing.T) {
 	}
 	for _, row := range table {
 		t.Run(row.name, func(t *testing.T) {
-			passed, err := check.Evaluate([]byte(row.result), posted(run.OutcomeOK))
+			passed, err := check.Evaluate(agents.Found{Result: []byte(row.result)}, posted(run.OutcomeOK))
 			require.NoError(t, err)
 			require.Equal(t, row.passed, passed)
 		})
 	}
 	for _, result := range []string{``, `not JSON`, `{}`, `{"entries":7}`, `{"entries":[{"id":"1"}]}`} {
-		_, err := check.Evaluate([]byte(result), posted(run.OutcomeOK))
+		_, err := check.Evaluate(agents.Found{Result: []byte(result)}, posted(run.OutcomeOK))
 		require.ErrorIs(t, err, agents.ErrUnchecked, result)
 		require.NotContains(t, err.Error(), "INV-")
 	}
@@ -69,13 +69,13 @@ func TestTheAnswerMustSayWhatHappened(t *testing.T) {
 	revision, _ := o.Agent("invoice-reconciler")
 	check := revision.Completion.Checks[1]
 	for outcome, want := range map[run.Outcome]bool{run.OutcomeOK: true, run.OutcomeDenied: false, run.OutcomeSimulated: false} {
-		passed, err := check.Evaluate(nil, posted(outcome))
+		passed, err := check.Evaluate(agents.Found{}, posted(outcome))
 		require.NoError(t, err)
 		require.Equal(t, want, passed, outcome)
 	}
 	silent := posted(run.OutcomeOK)
 	silent.Output = []byte(`free text`)
-	_, err := check.Evaluate(nil, silent)
+	_, err := check.Evaluate(agents.Found{}, silent)
 	require.ErrorIs(t, err, agents.ErrUnchecked)
 }
 
@@ -85,6 +85,6 @@ func TestAnExpressionIsBounded(t *testing.T) {
 		vars.Calls = append(vars.Calls, vars.Calls[0])
 	}
 	check := agents.Check{Name: "long", Expression: "calls.all(a, calls.all(b, calls.all(c, a.tool == b.tool && b.tool == c.tool)))"}
-	_, err := check.Evaluate(nil, vars)
+	_, err := check.Evaluate(agents.Found{}, vars)
 	require.ErrorIs(t, err, agents.ErrUnchecked)
 }

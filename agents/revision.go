@@ -266,13 +266,17 @@ type Completion struct {
 	Output   json.RawMessage `json:"output,omitempty"`   // JSON Schema of the answer; none: free text
 	Required []string        `json:"required,omitempty"` // JSON pointers into the answer that must lead to something
 	Checks   []Check         `json:"checks,omitempty"`
+	Review   bool            `json:"review,omitempty"` // a sidecar must have reviewed the answer, and found nothing against it
 }
 
 // Names returns the names of the checks, in order.
 func (c Completion) Names() []string {
-	names := make([]string, len(c.Checks))
+	names := make([]string, len(c.Checks), len(c.Checks)+1)
 	for i, check := range c.Checks {
 		names[i] = check.Name
+	}
+	if c.Review {
+		names = append(names, run.ReviewCheck)
 	}
 	return names
 }

@@ -128,6 +128,8 @@ func (v *validation) completion(object string, r Revision) {
 	for i, pointer := range c.Required {
 		v.require(strings.HasPrefix(pointer, "/"), object, fmt.Sprintf("completion.required[%d]", i), "must be a JSON pointer")
 	}
+	_, reviewed := r.Reviewer(run.ReviewsAnswer)
+	v.require(reviewed || !c.Review, object, "completion.review", "name a sidecar with the purpose %s that reviews %q", run.ForCheck, run.ReviewsAnswer)
 	unique(v, object, "completion.checks[%d].name", c.Checks, func(c Check) string { return c.Name })
 	for i, check := range c.Checks {
 		v.check(object, fmt.Sprintf("completion.checks[%d].", i), r, check)
@@ -136,6 +138,7 @@ func (v *validation) completion(object string, r Revision) {
 
 func (v *validation) check(object, at string, r Revision, c Check) {
 	v.require(plainID.MatchString(c.Name), object, at+"name", "must be lower-case letters, digits, dots and dashes")
+	v.require(c.Name != run.ReviewCheck && c.Name != OutputCheck, object, at+"name", "%q is the name of a check that the platform makes", c.Name)
 	for part, err := range c.faults() {
 		v.add(object, at+part, "%v", err)
 	}
@@ -148,20 +151,31 @@ func (v *validation) check(object, at string, r Revision, c Check) {
 		v.require(uses(r, c.Tool) && definition.Impact == policy.ImpactRead, object, at+"tool", "must be a tool of the agent that only reads")
 	}
 	v.require(c.Tool != "" || len(c.Arguments) == 0, object, at+"arguments", "without a tool there is nothing to give them to")
-	v.require(c.Tool != "" || len(c.Confirms) == 0, object, at+"confirms", "only a check that reads with a tool confirms anything")
+	v.require(c.Tool != "" || c.Artifact == nil, object, at+"artifact", "name the tool that reads it")
+	if len(c.Confirms) > 0 {
+		v.require(c.looks(), object, at+"confirms", "only a check that reads with a tool and looks at the result confirms anything")
+		v.require(c.When == "" || !beforeCall.Uses(c.When, "output"), object, at+"when",
+			"must not look at output: the model could talk its way past what the check confirms; look at calls")
+	}
 	for i, name := range c.Confirms {
 		definition, _ := v.o.Tool(name)
 		v.require(uses(r, name) && definition.Impact > policy.ImpactRead, object, fmt.Sprintf("%sconfirms[%d]", at, i), "must be a tool of the agent with an impact above READ")
 	}
 }
 
-// automate refuses the freest stage where an effect would go unverified.
+// automate refuses the freest stage where an effect would go unverified, and at
+// any stage at which something happens, that a reviewer's word is to stand for
+// looking.
 func (v *validation) automate(object string, r Revision) {
-	if v.o.Stage(r) != policy.Automate {
-		return
-	}
-	for _, name := range unconfirmed(v.o, r) {
-		v.add(object, "stage", "AUTOMATE needs a completion check that confirms %s by reading it back", name)
+	switch stage := v.o.Stage(r); {
+	case stage == policy.Automate:
+		for _, name := range unconfirmed(v.o, r) {
+			v.add(object, "stage", "AUTOMATE needs a completion check that confirms %s by reading it back", name)
+		}
+	case r.Completion.Review && stage != policy.Observe:
+		for _, name := range unconfirmed(v.o, r) {
+			v.add(object, "completion.review", "a reviewer's word does not confirm %s; give a check that reads it back", name)
+		}
 	}
 }
 

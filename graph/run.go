@@ -270,6 +270,7 @@ func (v *viewer) end(s *run.State) *generated.End {
 	out := &generated.End{Status: generated.RunStatus(ended.Status), Reason: generated.EndReason(ended.Reason), Code: maybe(ended.Code),
 		Result: v.optional(ended.Result), Settled: amount(ended.Settled), Unknown: amount(ended.Unknown)}
 	out.InfluencedByUntrusted = ended.Result != nil && ended.Result.Marking.Integrity == policy.Untrusted
+	out.Accepted, out.Unverified = append([]string{}, ended.Accepted...), ended.Unverified
 	if ended.By != nil {
 		out.By = v.actor(ended.By.Principal)
 	}

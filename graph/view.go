@@ -333,6 +333,7 @@ func (v *viewer) child(ctx context.Context, above *run.State, head run.Head) (*g
 	out.Carve = amount(known.Carve)
 	if ended := known.Ended; ended != nil {
 		out.Settled, out.Unknown, out.Result = amount(ended.Settled), amount(ended.Unknown), v.optional(ended.Result)
+		out.Unverified = ended.Unverified
 	}
 	return out, nil
 }

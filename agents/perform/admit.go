@@ -211,7 +211,7 @@ func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, now
 		Organisation: o.Name, RunKind: run.Root, Root: id, Conversation: order.Conversation, Subject: order.Person,
 		Chain: []string{order.Person.ID, agents.AgentID(revision.Name)}, Agent: facts, Contact: revision.Contact, Goal: goal, History: history, Withheld: withheld,
 		Snapshot: snapshot, SnapshotDigest: snapshot.Digest(), Authority: authority, Limits: revision.Limits.Run(),
-		Checks: append([]string{outputCheck}, revision.Completion.Names()...), By: order.By,
+		Checks: append([]string{agents.OutputCheck}, revision.Completion.Names()...), By: order.By,
 		Accounts: o.Accounts(payer, order.Conversation, nowMs), Grant: share.ID, Borrower: borrower, Branches: revision.Branches,
 		Reviewers: revision.Reviewers(), Sidecars: revision.BesideAll(),
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/artifact"
 	"gantry.dev/agents/tool"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/canon"
@@ -15,9 +16,6 @@ import (
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
-
-// outputCheck is the name of the check of the answer's own form.
-const outputCheck = "output"
 
 func (j *job) verify(ctx context.Context, effect run.Verify) (engine.Prepared, error) {
 	revision, err := j.revision()
@@ -57,6 +55,9 @@ func (j *job) checkVars(texts map[string]engine.Payload) agents.CheckVars {
 			Arguments: asJSON(texts[call.Arguments.ID].Bytes)}
 		if call.Result != nil {
 			c.Result = asJSON(texts[call.Result.ID].Bytes)
+		}
+		if child := j.state.Child(call.Child); child != nil && child.Ended != nil {
+			c.Unverified = child.Ended.Unverified
 		}
 		vars.Calls = append(vars.Calls, c)
 	}
@@ -109,30 +110,30 @@ func (v *verification) all(ctx context.Context) []run.CheckResult {
 func (v *verification) output() run.CheckResult {
 	v.vars.Output = v.answer
 	if len(v.contract.Output) == 0 {
-		return run.CheckResult{Name: outputCheck, Verdict: run.CheckPassed}
+		return run.CheckResult{Name: agents.OutputCheck, Verdict: run.CheckPassed}
 	}
 	canonical, err := canon.JSON(v.answer)
 	if err != nil {
-		return v.failed(outputCheck, "NOT_JSON", "The answer is not the JSON object that was asked for: "+err.Error())
+		return v.failed(agents.OutputCheck, "NOT_JSON", "The answer is not the JSON object that was asked for: "+err.Error())
 	}
 	v.vars.Output = canonical
 	schema, err := tool.CompileSchema(v.contract.Output)
 	if err != nil {
-		return run.CheckResult{Name: outputCheck, Verdict: run.CheckUnchecked, Code: "SCHEMA"}
+		return run.CheckResult{Name: agents.OutputCheck, Verdict: run.CheckUnchecked, Code: "SCHEMA"}
 	}
 	for _, complaint := range schema.Check(canonical) {
-		return v.failed(outputCheck, "SCHEMA", complaint.Pointer+" "+complaint.Text)
+		return v.failed(agents.OutputCheck, "SCHEMA", complaint.Pointer+" "+complaint.Text)
 	}
 	var document any
 	if err := json.Unmarshal(canonical, &document); err != nil {
-		return v.failed(outputCheck, "NOT_JSON", "The answer is not JSON.")
+		return v.failed(agents.OutputCheck, "NOT_JSON", "The answer is not JSON.")
 	}
 	for _, pointer := range v.contract.Required {
 		if value, found := tool.LookUp(document, pointer); !found || value == nil || value == "" {
-			return v.failed(outputCheck, "REQUIRED", "The field "+pointer+" is missing or empty.")
+			return v.failed(agents.OutputCheck, "REQUIRED", "The field "+pointer+" is missing or empty.")
 		}
 	}
-	return run.CheckResult{Name: outputCheck, Verdict: run.CheckPassed}
+	return run.CheckResult{Name: agents.OutputCheck, Verdict: run.CheckPassed}
 }
 
 func (v *verification) failed(name, code, detail string) run.CheckResult {
@@ -150,21 +151,67 @@ func (v *verification) one(ctx context.Context, check agents.Check) run.CheckRes
 	if !applies {
 		return run.CheckResult{Name: check.Name, Verdict: run.CheckPassed, Code: "NOT_APPLICABLE"}
 	}
-	var result []byte
+	var found agents.Found
 	if check.Tool != "" {
-		if result, err = v.read(ctx, check); err != nil {
-			unchecked.Code = "READ_FAILED"
-			return unchecked
+		if found, err = v.look(ctx, check); err != nil {
+			return v.notFound(check, err)
 		}
 	}
-	passed, err := check.Evaluate(result, v.vars)
+	passed, err := check.Evaluate(found, v.vars)
 	switch {
 	case err != nil:
 		return unchecked
 	case !passed:
 		return v.failed(check.Name, "NOT_SO", explain(check))
 	}
-	return run.CheckResult{Name: check.Name, Verdict: run.CheckPassed}
+	return run.CheckResult{Name: check.Name, Verdict: run.CheckPassed, Read: check.Tool != ""}
+}
+
+// errPartial means that only a part of what a check reads came back.
+var errPartial = errors.New("only a part was read")
+
+// look makes the check's own call, and examines the artifact where it is of one.
+func (v *verification) look(ctx context.Context, check agents.Check) (found agents.Found, err error) {
+	result, err := v.read(ctx, check)
+	if err != nil {
+		return found, err
+	}
+	if check.Artifact == nil {
+		found.Result = result.Content
+		return found, nil
+	}
+	if result.Cut {
+		return found, errPartial
+	}
+	found.Result = asJSON(result.Content)
+	claim, err := check.Claimed(found.Result, v.vars)
+	if err != nil {
+		return found, err
+	}
+	if !claim.Complete {
+		return found, errPartial
+	}
+	found.Artifact, err = artifact.Examine(ctx, *check.Artifact, claim)
+	return found, err
+}
+
+// notFound is what a check comes to whose own call found nothing to judge. What
+// is not there fails the check of an artifact; all else could not be looked at.
+func (v *verification) notFound(check agents.Check, err error) run.CheckResult {
+	var fault *artifact.Fault
+	switch {
+	case errors.As(err, &fault):
+		detail := fault.Detail
+		if check.Explain != "" {
+			detail = check.Explain + " " + detail
+		}
+		return v.failed(check.Name, fault.Code, detail)
+	case errors.Is(err, errPartial):
+		return run.CheckResult{Name: check.Name, Verdict: run.CheckUnchecked, Code: artifact.Partial}
+	case errors.Is(err, agents.ErrUnchecked):
+		return run.CheckResult{Name: check.Name, Verdict: run.CheckUnchecked, Code: "UNCHECKED"}
+	}
+	return run.CheckResult{Name: check.Name, Verdict: run.CheckUnchecked, Code: "READ_FAILED"}
 }
 
 func explain(check agents.Check) string {
@@ -174,31 +221,34 @@ func explain(check agents.Check) string {
 	return "What the answer claims is not what the outside says."
 }
 
-func (v *verification) read(ctx context.Context, check agents.Check) ([]byte, error) {
+func (v *verification) read(ctx context.Context, check agents.Check) (tool.Result, error) {
 	arguments, err := check.Call(v.vars)
 	if err != nil {
-		return nil, err
+		return tool.Result{}, err
 	}
 	definition, digest, known := v.box.Definition(check.Tool)
 	if !known || definition.Class != policy.ClassRead {
-		return nil, errors.New("no such reading tool")
+		return tool.Result{}, errors.New("no such reading tool")
 	}
 	t, found := v.box.Find(check.Tool, digest)
 	if !found {
-		return nil, errors.New("no such tool")
+		return tool.Result{}, errors.New("no such tool")
 	}
 	reader, err := v.reader(check.Identity)
 	if err != nil {
-		return nil, err
+		return tool.Result{}, err
 	}
 	result, err := tool.Invoke(ctx, t, tool.Invocation{Run: v.run, Arguments: arguments, Actor: []string{reader.ID}, Subject: reader, Reader: v.memory})
 	if err != nil {
-		return nil, err
+		return tool.Result{}, err
+	}
+	if result.Absent && check.Artifact != nil {
+		return tool.Result{}, &artifact.Fault{Code: artifact.Absent, Detail: "It is not there, or whoever looks does not see it."}
 	}
 	if result.Failed {
-		return nil, errors.New("the read-back failed")
+		return tool.Result{}, errors.New("the read-back failed")
 	}
-	return result.Content, nil
+	return result, nil
 }
 
 func (v *verification) reader(identity string) (policy.Principal, error) {

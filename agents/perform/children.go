@@ -67,7 +67,7 @@ type collecting struct {
 // own text, so that what is forgotten of it is forgotten in both.
 func (c *collecting) end(ctx context.Context, child *run.Child, ended run.Ended) (run.ChildEnd, error) {
 	end := run.ChildEnd{ChildEnded: run.ChildEnded{Child: child.ChildStarted.Child, Status: ended.Status, Reason: ended.Reason, Code: ended.Code,
-		Result: ended.Result, Settled: ended.Settled, Unknown: ended.Unknown}}
+		Result: ended.Result, Settled: ended.Settled, Unknown: ended.Unknown, Unverified: ended.Unverified}}
 	if ended.Result == nil || !gave(ended.Status) {
 		end.Result = nil // the answer of a child that failed is no result
 		above, err := c.above(ctx, child)
@@ -80,6 +80,7 @@ func (c *collecting) end(ctx context.Context, child *run.Child, ended run.Ended)
 	} else if err := c.take(ctx, child, &end); err != nil {
 		return end, err
 	}
+	end.Unverified = end.Unverified && end.Result != nil
 	if c.lent(child) {
 		quiet(&end)
 	}
@@ -94,7 +95,7 @@ func (c *collecting) end(ctx context.Context, child *run.Child, ended run.Ended)
 // quiet leaves of a private side's end whether it gave a declared value, and
 // nothing of how it came to one or why it did not.
 func quiet(end *run.ChildEnd) {
-	end.Status, end.Reason, end.Code = run.StatusCompleted, run.EndVerified, ""
+	end.Status, end.Reason, end.Code, end.Unverified = run.StatusCompleted, run.EndVerified, "", false
 	if end.Result == nil || end.Fault != "" {
 		end.Fault, end.Status, end.Reason, end.Code = run.ResultInvalid, run.StatusFailed, run.EndUnusable, run.ResultInvalid
 	}

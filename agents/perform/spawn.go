@@ -317,7 +317,7 @@ func (s *spawning) begin(ctx context.Context, authority policy.Authority, histor
 	limits.OnLimit = run.FailOnLimit
 	subject, by := s.subjectNow(), parent.By
 	chain := append([]string{subject.ID}, parent.Chain[1:]...)
-	checks := append([]string{outputCheck}, s.revision.Completion.Names()...)
+	checks := append([]string{agents.OutputCheck}, s.revision.Completion.Names()...)
 	if s.person != nil {
 		by = s.by
 	}

@@ -105,7 +105,9 @@ func (t *fileTool) Invoke(ctx context.Context, invocation Invocation) (Result, e
 	}
 	output, marking, err := t.perform(ctx, invocation.Subject, arguments)
 	if errors.Is(err, errAbsentFile) {
-		return failed(codeNotFound, "there is no such file or folder", Result{Marking: marking}), nil
+		absent := failed(codeNotFound, "there is no such file or folder", Result{Marking: marking})
+		absent.Absent = true
+		return absent, nil
 	}
 	if err != nil {
 		return Result{}, &Failure{Code: FailedError, Detail: "the folder could not be read"}

@@ -88,7 +88,7 @@ func (t *httpTool) Invoke(ctx context.Context, invocation Invocation) (Result, e
 		return Result{}, err
 	case slices.Contains(t.endpoint.Refused, answer.status):
 		// The status alone says it; a body cut short changes nothing.
-		answer.result.Failed = true
+		answer.result.Failed, answer.result.Absent = true, answer.status == http.StatusNotFound
 		return answer.result, nil
 	case !slices.Contains(t.endpoint.Success, answer.status):
 		return Result{}, &Failure{

@@ -106,6 +106,7 @@ type Result struct {
 	Content   []byte         // valid UTF-8 text or JSON; other bytes are described instead
 	MediaType string         // "application/json" or "text/plain"
 	Failed    bool           // the tool says that it did not do it
+	Absent    bool           // it failed because what was asked for is not there, as far as whoever asked may know
 	Size      int64          // bytes that the tool sent
 	Cut       bool           // Content holds less than Size
 	Marking   policy.Marking // confidentiality and integrity of Content

@@ -1218,6 +1218,8 @@ type Child {
   unknown: Amount
   "Whether it was told to stop."
   stopped: Boolean!
+  "Whether what it gave is the word of its model alone."
+  unverified: Boolean!
   "What it gave; null while it goes on, and where it gave nothing to the run above."
   result: Text
 }
@@ -1872,6 +1874,10 @@ type End {
   unknown: Amount!
   "The person behind it; null where no person was."
   by: Actor
+  "The names of the checks that the person let be open; none where nobody did."
+  accepted: [String!]!
+  "Whether the result of a sub-agent is the word of its model alone: it called nothing, and no check looked outside."
+  unverified: Boolean!
 }
 
 "What waits for people."
@@ -4148,6 +4154,8 @@ func (ec *executionContext) childFields_Child(ctx context.Context, field graphql
 		return ec.fieldContext_Child_unknown(ctx, field)
 	case "stopped":
 		return ec.fieldContext_Child_stopped(ctx, field)
+	case "unverified":
+		return ec.fieldContext_Child_unverified(ctx, field)
 	case "result":
 		return ec.fieldContext_Child_result(ctx, field)
 	}
@@ -4304,6 +4312,10 @@ func (ec *executionContext) childFields_End(ctx context.Context, field graphql.C
 		return ec.fieldContext_End_unknown(ctx, field)
 	case "by":
 		return ec.fieldContext_End_by(ctx, field)
+	case "accepted":
+		return ec.fieldContext_End_accepted(ctx, field)
+	case "unverified":
+		return ec.fieldContext_End_unverified(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type End", field.Name)
 }
@@ -10585,6 +10597,29 @@ func (ec *executionContext) fieldContext_Child_stopped(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Child", field, false, false, "Boolean")
 }
 
+func (ec *executionContext) _Child_unverified(ctx context.Context, field graphql.CollectedField, obj *Child) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Child_unverified(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Unverified, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Child_unverified(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Child", field, false, false, "Boolean")
+}
+
 func (ec *executionContext) _Child_result(ctx context.Context, field graphql.CollectedField, obj *Child) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11867,6 +11902,52 @@ func (ec *executionContext) fieldContext_End_by(_ context.Context, field graphql
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _End_accepted(ctx context.Context, field graphql.CollectedField, obj *End) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_End_accepted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Accepted, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_End_accepted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("End", field, false, false, "String")
+}
+
+func (ec *executionContext) _End_unverified(ctx context.Context, field graphql.CollectedField, obj *End) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_End_unverified(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Unverified, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_End_unverified(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("End", field, false, false, "Boolean")
 }
 
 func (ec *executionContext) _Entry_number(ctx context.Context, field graphql.CollectedField, obj *Entry) (ret graphql.Marshaler) {
@@ -32297,6 +32378,11 @@ func (ec *executionContext) _Child(ctx context.Context, sel ast.SelectionSet, ob
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "unverified":
+			out.Values[i] = ec._Child_unverified(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "result":
 			out.Values[i] = ec._Child_result(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -32830,6 +32916,16 @@ func (ec *executionContext) _End(ctx context.Context, sel ast.SelectionSet, obj 
 		case "by":
 			out.Values[i] = ec._End_by(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "accepted":
+			out.Values[i] = ec._End_accepted(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "unverified":
+			out.Values[i] = ec._End_unverified(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:

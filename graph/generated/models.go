@@ -457,6 +457,8 @@ type Child struct {
 	Unknown *Amount `json:"unknown,omitempty"`
 	// Whether it was told to stop.
 	Stopped bool `json:"stopped"`
+	// Whether what it gave is the word of its model alone.
+	Unverified bool `json:"unverified"`
 	// What it gave; null while it goes on, and where it gave nothing to the run above.
 	Result *Text `json:"result,omitempty"`
 }
@@ -718,6 +720,10 @@ type End struct {
 	Unknown *Amount `json:"unknown"`
 	// The person behind it; null where no person was.
 	By *Actor `json:"by,omitempty"`
+	// The names of the checks that the person let be open; none where nobody did.
+	Accepted []string `json:"accepted"`
+	// Whether the result of a sub-agent is the word of its model alone: it called nothing, and no check looked outside.
+	Unverified bool `json:"unverified"`
 }
 
 // One line of a conversation.

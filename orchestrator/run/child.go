@@ -104,6 +104,8 @@ type ChildEnded struct {
 	Unknown Amount    `json:"unknown"`          // may have been spent; stays held
 	Head    string    `json:"head"`             // digest of the child's record of its end
 	Passed  bool      `json:"passed,omitempty"` // of a review: nothing speaks against what was reviewed
+
+	Unverified bool `json:"unverified,omitempty"` // the result is the word of the child's model alone
 }
 
 // Kind returns KindChildStarted.

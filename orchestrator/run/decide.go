@@ -1,6 +1,8 @@
 package run
 
 import (
+	"slices"
+
 	"gantry.dev/orchestrator/policy"
 )
 
@@ -197,11 +199,37 @@ func (d *decider) end(status Status, reason EndReason, code string, result *Text
 		}
 	}
 	settled, unknown := d.final()
-	d.emit(Ended{Status: status, Reason: reason, Code: code, Result: result, Settled: settled, Unknown: unknown, By: by})
+	ended := Ended{Status: status, Reason: reason, Code: code, Result: result, Settled: settled, Unknown: unknown, By: by}
+	if reason == EndAccepted {
+		ended.Accepted = d.s.openChecks()
+	}
+	ended.Unverified = result != nil && d.s.Started.RunKind == SubAgent && status != StatusFailed && !d.evidenced()
+	d.emit(ended)
 	limit := d.s.Budget.Limit
 	for _, node := range d.s.Started.Accounts {
 		d.Budget = append(d.Budget, BudgetMove{Node: node, Reserve: Amount{}.Minus(limit), Settle: settled, Unknown: unknown})
 	}
+}
+
+// evidenced reports whether anything stands behind the run's answer besides its
+// model: a call that came to something, or a check that read outside.
+func (d *decider) evidenced() bool {
+	for i := range d.s.Calls {
+		call := &d.s.Calls[i]
+		if child := d.s.Child(call.Child); child != nil && child.Ended != nil && child.Ended.Unverified {
+			continue
+		}
+		if call.Outcome == OutcomeOK || call.Outcome == OutcomeAnswered {
+			return true
+		}
+	}
+	checks := d.s.LastChecks
+	for _, event := range d.Events {
+		if e, ok := event.(Verified); ok {
+			checks = &e
+		}
+	}
+	return checks != nil && slices.ContainsFunc(checks.Checks, func(c CheckResult) bool { return c.Read && c.Verdict == CheckPassed })
 }
 
 // final is what the run has settled and left unknown once the events of this

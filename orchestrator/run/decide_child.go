@@ -138,7 +138,7 @@ func (d *decider) reportChildren(c ReportChildren) *Refusal {
 		}
 		folded[end.Child] = true
 		if end.Fault != "" {
-			end.Result = nil
+			end.Result, end.Unverified = nil, false
 		}
 		d.emit(end.ChildEnded)
 		if child.Call > 0 {

@@ -102,10 +102,33 @@ func (d *decider) resume(c Resume) *Refusal {
 		if limit != LimitCheck {
 			return refuse("NOTHING_TO_ACCEPT", "Only an answer that could not be checked can be accepted.")
 		}
-		d.end(StatusPartial, EndAccepted, "", d.s.LastTurn().Answer.Text, &c.By)
-		return nil
+		return d.accept(c)
 	}
 	return d.raise(c, limit)
+}
+
+// accept ends the run with an answer that could not be checked, as a person
+// wants it who has read it. What they let be open stands in the end.
+func (d *decider) accept(c Resume) *Refusal {
+	answer := d.s.LastTurn().Answer.Text
+	if answer != nil && !c.Person.Sees(answer.Marking.Labels) {
+		return refuse("NOT_CLEARED", "You cannot see the answer; somebody who can has to accept it.")
+	}
+	d.end(StatusPartial, EndAccepted, "", answer, &c.By)
+	return nil
+}
+
+// openChecks names the checks of the answer that did not pass.
+func (s *State) openChecks() (open []string) {
+	if s.LastChecks == nil {
+		return nil
+	}
+	for _, check := range s.LastChecks.Checks {
+		if check.Verdict != CheckPassed {
+			open = append(open, check.Name)
+		}
+	}
+	return open
 }
 
 func (d *decider) raise(c Resume, limit Limit) *Refusal {

@@ -288,12 +288,13 @@ func (d *decider) findings(reported []CheckResult) []CheckResult {
 		found[check.Name] = true
 		checks = append(checks, check)
 	}
+	checks = d.reviewedAnswer(checks)
 	for _, name := range d.s.Started.Checks {
-		if !found[name] {
+		if !found[name] && (name != ReviewCheck || d.s.reviewer(ReviewsAnswer) == "") {
 			checks = append(checks, CheckResult{Name: name, Verdict: CheckUnchecked, Code: "NOT_REPORTED"})
 		}
 	}
-	return d.reviewedAnswer(checks)
+	return checks
 }
 
 // ReviewCheck is the name of the check that a checking sidecar makes.

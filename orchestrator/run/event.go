@@ -403,6 +403,7 @@ type CheckResult struct {
 	Code    string       `json:"code,omitempty"`
 	Detail  *Text        `json:"detail,omitempty"`
 	Final   bool         `json:"final,omitempty"` // it failed, and no other answer would help
+	Read    bool         `json:"read,omitempty"`  // it passed by what the platform itself read outside
 }
 
 // Verified holds what the completion checks found about an answer.
@@ -421,6 +422,10 @@ type Ended struct {
 	Settled Amount    `json:"settled"`
 	Unknown Amount    `json:"unknown"` // may have been spent; stays held
 	By      *Identity `json:"by,omitempty"`
+	// Accepted names the checks that By let be open, in their order.
+	Accepted []string `json:"accepted,omitempty"`
+	// Unverified says that the result of a sub-agent is its model's word alone.
+	Unverified bool `json:"unverified,omitempty"`
 }
 
 // Parked stops the run until an operator has looked.

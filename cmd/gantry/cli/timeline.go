@@ -39,6 +39,8 @@ type fact struct {
 	Status, Reason                 any // of an end; a person's reason is a text
 	Of                             string
 	Purpose                        run.Purpose
+	Accepted                       []string
+	Unverified                     bool
 	Evidence                       any // whether a steer is one; of a finding its text
 }
 
@@ -108,13 +110,21 @@ func (t *timeline) sentences(kind run.EventKind, f fact) []string {
 	case run.KindChildStopped:
 		return one("run %s was told to stop", f.Child)
 	case run.KindChildEnded:
-		return one("run %s ended %v: %s, %s spent", f.Child, f.Status, told(fmt.Sprint(f.Reason), f.Code), ask.Dollars(f.Settled.MicroUSD))
+		said := one("run %s ended %v: %s, %s spent", f.Child, f.Status, told(fmt.Sprint(f.Reason), f.Code), ask.Dollars(f.Settled.MicroUSD))
+		if f.Unverified {
+			said = append(said, one("its result is unverified: the word of its model alone")...)
+		}
+		return said
 	case run.KindLimitReached:
 		return one("limit %s reached: %s — %s decides", f.Limit, f.Detail, names(f.Approvers))
 	case run.KindParked:
 		return one("parked: %s %s", f.Code, f.Detail)
 	case run.KindEnded:
-		return one("run %v: %s", f.Status, told(fmt.Sprint(f.Reason), f.Code))
+		said := one("run %v: %s", f.Status, told(fmt.Sprint(f.Reason), f.Code))
+		if f.By != nil && len(f.Accepted) > 0 {
+			said = append(said, one("%s accepted it with these checks open: %s", f.By.Principal, strings.Join(f.Accepted, ", "))...)
+		}
+		return said
 	}
 	return t.byPeople(kind, f)
 }

@@ -342,7 +342,11 @@ func (e explainer) results() []string {
 		call := &e.s.Calls[i]
 		switch {
 		case call.Result != nil:
-			lines = append(lines, fmt.Sprintf("call %d %s: %s", call.CallProposed.Call, call.Outcome, short(e.read(*call.Result))))
+			outcome := string(call.Outcome)
+			if child := e.s.Child(call.Child); child != nil && child.Ended != nil && child.Ended.Unverified {
+				outcome += ", unverified: the word of its model alone"
+			}
+			lines = append(lines, fmt.Sprintf("call %d %s: %s", call.CallProposed.Call, outcome, short(e.read(*call.Result))))
 		case call.Intent > 0:
 			lines = append(lines, fmt.Sprintf("call %d %s, without a result", call.CallProposed.Call, stands(call)))
 		}
@@ -358,6 +362,12 @@ func (e explainer) stop() []string {
 	switch {
 	case s.Ended != nil:
 		lines := append([]string{fmt.Sprintf("%s: %s", s.Ended.Status, told(string(s.Ended.Reason), s.Ended.Code))}, e.checks()...)
+		if s.Ended.By != nil && len(s.Ended.Accepted) > 0 {
+			lines = append(lines, fmt.Sprintf("%s accepted it with these checks open: %s", s.Ended.By.Principal, strings.Join(s.Ended.Accepted, ", ")))
+		}
+		if s.Ended.Unverified {
+			lines = append(lines, "unverified: no call was made and no check looked outside; the result is the word of its model alone")
+		}
 		return append(lines, fmt.Sprintf("settled %d micro-dollars and %d tokens; unknown %d", s.Ended.Settled.MicroUSD, s.Ended.Settled.Tokens, s.Ended.Unknown.MicroUSD),
 			short(e.optional(s.Ended.Result)))
 	case s.Parked != nil:
