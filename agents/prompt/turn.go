@@ -64,6 +64,10 @@ var outcomeNotes = map[run.Outcome]string{
 	run.OutcomeUnknown:   "UNKNOWN: it could not be established whether the call happened.",
 }
 
+// unverifiedNote stands before a child's result behind which there is nothing
+// but its model.
+const unverifiedNote = "UNVERIFIED: whoever did this made no call, and nothing was looked up outside. What it says it made may not be there; do not report it as done."
+
 func (c *Compiler) reply(call *run.Call) string {
 	note := outcomeNotes[call.Outcome]
 	if note != "" && call.Code != "" && call.Code != string(call.Outcome) {
@@ -71,6 +75,9 @@ func (c *Compiler) reply(call *run.Call) string {
 	}
 	if call.Result == nil {
 		return note
+	}
+	if child := c.in.State.Child(call.Child); child != nil && child.Ended != nil && child.Ended.Unverified {
+		note = strings.TrimSpace(note + " " + unverifiedNote)
 	}
 	if shown, recalled := c.recallReply(call); recalled {
 		return strings.TrimSpace(note + "\n" + c.wrap(call.Tool, call.Result, shown))
