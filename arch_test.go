@@ -80,6 +80,7 @@ var layers = map[string][]string{
 	"graph/edge":                       {"orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"graph/generated":                  {"graph/scalar"},
 	"graph/graphiql":                   {},
+	"graph/a2a":                        {"graph/edge", "graph/operation"},
 	"graph/mcp":                        {"graph/edge", "graph/operation"},
 	"graph/opaque":                     {"graph/edge", "orchestrator/engine"},
 	"graph/operation":                  {"graph/edge"},
@@ -155,6 +156,8 @@ var homes = map[string][]string{
 
 	// The protocols between agents.
 	"github.com/modelcontextprotocol/go-sdk": {"agents/tool/mcp", "cmd/gantry/office", "graph/mcp"},
+	"github.com/modelcontextprotocol/go-sdk": {"graph/mcp"},
+	"github.com/a2aproject/a2a-go":           {"graph/a2a"},
 }
 
 // pure packages use nothing that a second call could answer differently.

@@ -25,11 +25,11 @@ import (
 // the same limits, and to the same schema.
 type Door struct {
 	Serve   http.Handler
-	Streams func(body []byte) bool                 // whether the answer to a body is a stream
-	Demand  func(r *http.Request) string           // what WWW-Authenticate says to whoever sends no good token
-	Refuse  func(http.ResponseWriter, int, *Fault) // writes a refusal as the protocol has it
-	Empty   bool                                   // requests without a body are served, too
-	Headers []string                               // of requests that pages of other origins may send, in lower case
+	Streams func(r *http.Request, body []byte) bool // whether the answer to a request is a stream
+	Demand  func(r *http.Request) string            // what WWW-Authenticate says to whoever sends no good token
+	Refuse  func(http.ResponseWriter, int, *Fault)  // writes a refusal as the protocol has it
+	Empty   bool                                    // requests without a body are served, too
+	Headers []string                                // of requests that pages of other origins may send, in lower case
 }
 
 var (
@@ -106,7 +106,7 @@ func (h *Handler) enter(w http.ResponseWriter, r *http.Request, door Door) {
 	defer cancel()
 	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if len(body) > 0 && door.Streams(body) {
+	if door.Streams(r, body) {
 		leave() // streams are counted apart
 		streams := h.config.Connections.streams()
 		if !h.connections.enter(h.connections.streams, s.key(), streams) {
@@ -149,7 +149,7 @@ func readObject(r *http.Request, limits Limits, empty bool) ([]byte, *Fault) {
 		return nil, OverLimit("body bytes", len(raw), limits.BodyBytes)
 	}
 	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 && (empty || r.Method != http.MethodPost) {
+	if (len(raw) == 0 || string(raw) == "null") && (empty || r.Method != http.MethodPost) {
 		return nil, nil
 	}
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))

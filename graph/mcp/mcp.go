@@ -69,7 +69,7 @@ func NewHandler(config Config, public string, admit func(edge.Door) http.Handler
 }
 
 // streams reports whether a request stays open until somebody ends it.
-func streams(body []byte) bool {
+func streams(_ *http.Request, body []byte) bool {
 	var asked struct {
 		Method string `json:"method"`
 	}
