@@ -156,8 +156,7 @@ var homes = map[string][]string{
 
 	// The protocols between agents.
 	"github.com/modelcontextprotocol/go-sdk": {"agents/tool/mcp", "cmd/gantry/office", "graph/mcp"},
-	"github.com/modelcontextprotocol/go-sdk": {"graph/mcp"},
-	"github.com/a2aproject/a2a-go":           {"graph/a2a"},
+	"github.com/a2aproject/a2a-go":           {"agents/tool/a2a", "graph/a2a"},
 }
 
 // pure packages use nothing that a second call could answer differently.
