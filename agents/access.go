@@ -1,7 +1,9 @@
 package agents
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"gantry.dev/agents/manifest"
 	"gantry.dev/orchestrator/policy"
@@ -134,4 +136,166 @@ func (o Organisation) Proposable(person policy.Principal, change Revision) (Orga
 	o.Stages = slices.DeleteFunc(slices.Clone(o.Stages), func(d StageDecision) bool { return d.Agent == change.Name })
 	o.Kills = slices.DeleteFunc(slices.Clone(o.Kills), func(k Kill) bool { return k.Scope == KillAgent && k.Name == change.Name })
 	return o, nil
+}
+
+// OwnerOf is who decides whether somebody's run may use a thing: its owner. Where
+// that is the person for whom the run acts, or nobody, it is the owner of the
+// organisation. A budget is named by its department.
+func (o Organisation) OwnerOf(thing run.Thing, name, subject string) policy.Approver {
+	var owner, why string
+	switch thing {
+	case run.ThingTool:
+		definition, _ := o.Tool(name)
+		owner, why = definition.Owner, "tool owner"
+	case run.ThingSpace:
+		department, _ := o.Department(strings.TrimPrefix(name, "department:"))
+		owner, why = department.Owner, "owner of space "+name
+	case run.ThingLabel:
+		rule, _ := o.Label(policy.Label(name))
+		owner, why = rule.Owner, "owner of label "+name
+	case run.ThingBudget:
+		department, _ := o.Department(name)
+		owner, why = department.BudgetOwner, "budget owner of "+name
+	case run.ThingModel: // the catalogue is the organisation's
+	}
+	if owner == "" || owner == subject {
+		return policy.Approver{Principal: o.Owner, Why: "organisation owner"}
+	}
+	return policy.Approver{Principal: owner, Why: why}
+}
+
+// givers are who must agree to an access: of each thing its owner.
+func (o Organisation) givers(g Grant) (parties []Party) {
+	party := func(thing run.Thing, name string) {
+		parties = append(parties, Party{For: strings.ToLower(string(thing)) + ":" + name, People: []string{o.OwnerOf(thing, name, g.To.Person).Principal}})
+	}
+	for _, use := range g.Ceiling.Tools {
+		party(run.ThingTool, use.Name)
+	}
+	for _, space := range g.Ceiling.ReadSpaces {
+		party(run.ThingSpace, space)
+	}
+	for _, label := range g.Ceiling.Labels {
+		party(run.ThingLabel, string(label))
+	}
+	for _, model := range g.Ceiling.Models {
+		party(run.ThingModel, model)
+	}
+	return parties
+}
+
+// tool is the tool that an access is to; empty for none.
+func (g Grant) tool() string {
+	if len(g.Ceiling.Tools) == 0 {
+		return ""
+	}
+	return g.Ceiling.Tools[0].Name
+}
+
+// Want is what a run of a revision for a person would get if it were given a
+// thing; false for what is not there, what the revision may not ask for, and
+// what the person may not read: all of them look alike.
+func (o Organisation) Want(r Revision, subject policy.Principal, asked Asked) (run.Want, bool) {
+	may := r.MayRequest
+	if may == nil {
+		return run.Want{}, false
+	}
+	ceiling, granted := may.ceiling(asked)
+	if !granted {
+		return run.Want{}, false
+	}
+	want := run.Want{Thing: asked.Thing, Name: asked.Name, Gives: policy.Authority{
+		Tools: o.grants(Revision{Tools: ceiling.Tools}), ReadSpaces: ceiling.ReadSpaces, Labels: subject.Clearance.Meet(ceiling.Labels),
+		Models: ceiling.Models, MicroUSD: ceiling.MicroUSD, Tokens: ceiling.Tokens}.Normal()}
+	if asked.Thing == run.ThingBudget {
+		want.Name = ""
+		return want, want.Gives.MicroUSD > 0 || want.Gives.Tokens > 0
+	}
+	given := want.Gives
+	return want, len(given.Tools)+len(given.ReadSpaces)+len(given.Labels)+len(given.Models) == 1
+}
+
+// Asked is what a run asks for, in words of a model.
+type Asked struct {
+	Thing            run.Thing
+	Name             string
+	MicroUSD, Tokens int64 // of a BUDGET; micro-dollars
+}
+
+// ceiling is what is asked for as a grant has it, within what may be asked for.
+func (m Requestable) ceiling(asked Asked) (c Ceiling, may bool) {
+	switch asked.Thing {
+	case run.ThingTool:
+		use, found := find(m.Tools, func(u ToolUse) bool { return u.Name == asked.Name })
+		return Ceiling{Tools: []ToolUse{use}}, found
+	case run.ThingSpace:
+		return Ceiling{ReadSpaces: []string{asked.Name}}, slices.Contains(m.Spaces, asked.Name)
+	case run.ThingLabel:
+		return Ceiling{Labels: policy.Labels{policy.Label(asked.Name)}}, slices.Contains(m.Labels, policy.Label(asked.Name))
+	case run.ThingModel:
+		return Ceiling{Models: []string{asked.Name}}, slices.Contains(m.Models, asked.Name)
+	case run.ThingBudget:
+		return Ceiling{MicroUSD: asked.MicroUSD, Tokens: asked.Tokens}, asked.MicroUSD <= m.MicroUSD && asked.Tokens <= m.Tokens
+	}
+	return Ceiling{}, false
+}
+
+// AccessGrant is the grant that a yes to a request puts in force, in the words of
+// its owner.
+func (o Organisation) AccessGrant(state *run.State, access run.Access, word Word) (Grant, error) {
+	started, want := state.Started, access.Want
+	revision, known := o.RevisionAt(started.Agent.Name, started.Agent.Revision)
+	if !known || revision.MayRequest == nil {
+		return Grant{}, ErrUnknown
+	}
+	ceiling, may := revision.MayRequest.ceiling(Asked{Thing: want.Thing, Name: want.Name})
+	if !may {
+		return Grant{}, ErrUnknown
+	}
+	ceiling.Stage = policy.Automate // nothing of it: what is counted or lasts is not given
+	return Grant{ID: "access-" + strings.ToLower(access.AccessRequested.Access), Kind: Access, Agent: started.Agent.Name, To: Borrower{Person: started.Subject.ID},
+		Run: state.ID, Pin: want.Gives.Tools[want.Name].Revision, Ceiling: ceiling, Reason: "asked for by run " + state.ID, Words: []Word{word}, AtMs: word.AtMs}, nil
+}
+
+// GivenTo returns what grants in force let one run use, which acts for a person;
+// never more than that person may read.
+func (o Organisation) GivenTo(runID string, subject policy.Principal) policy.Authority {
+	var given policy.Authority
+	for _, g := range o.Grants {
+		if g.Kind != Access || g.Run != runID || g.To.Person != subject.ID || !g.Holds(0) {
+			continue
+		}
+		if definition, _ := o.Tool(g.tool()); g.Pin != "" && definition.Digest() != g.Pin {
+			continue
+		}
+		given = policy.Widen(given, o.bound(g))
+	}
+	given.Labels = subject.Clearance.Meet(given.Labels)
+	return given
+}
+
+// requestable finds what does not fit in what an agent's runs may ask for.
+func (v *validation) requestable(object string, r Revision) {
+	m := r.MayRequest
+	if m == nil {
+		return
+	}
+	unique(v, object, "mayRequest.tools[%d].name", m.Tools, func(u ToolUse) string { return u.Name })
+	for i, use := range m.Tools {
+		at := fmt.Sprintf("mayRequest.tools[%d].", i)
+		v.use(object, at, use)
+		v.require(!uses(r, use.Name), object, at+"name", "the agent has the tool already")
+	}
+	for i, space := range m.Spaces {
+		department, ofDepartment := strings.CutPrefix(space, "department:")
+		_, known := v.o.Department(department)
+		v.require(space == "organisation" || ofDepartment && known, object, fmt.Sprintf("mayRequest.spaces[%d]", i),
+			"must be organisation or department:NAME of a department that exists")
+	}
+	v.knownLabels(object, "mayRequest.labels", m.Labels)
+	for i, name := range m.Models {
+		_, known := v.o.Model(name)
+		v.require(known, object, fmt.Sprintf("mayRequest.models[%d]", i), "there is no model %q", name)
+	}
+	v.require(m.MicroUSD >= 0 && m.Tokens >= 0, object, "mayRequest.microUsd", "must not be negative")
 }

@@ -30,6 +30,9 @@ type Grant struct {
 	AtMs     int64     `json:"atMs"`              // when it came into force; UTC, milliseconds since 1970
 	UntilMs  int64     `json:"untilMs,omitempty"` // UTC ms, no longer from then on; 0: until it is recalled
 	Recalled *Recalled `json:"recalled,omitempty"`
+
+	Run string `json:"run,omitempty"` // ACCESS: run id of the one run that it is for, which acts for To
+	Pin string `json:"pin,omitempty"` // ACCESS to a tool: digest of the definition that was seen; it is no grant of another one
 }
 
 // Recalled says who ended a grant. The grant stays, so that it can be read who
@@ -47,6 +50,7 @@ type GrantKind string
 const (
 	Share      GrantKind = "SHARE"      // lends an agent to a department or a person
 	Delegation GrantKind = "DELEGATION" // lets a narrow agent hand work to a stronger one
+	Access     GrantKind = "ACCESS"     // lets one run use what it asked for
 )
 
 // Borrower is a department or a person; exactly one is set.
@@ -136,6 +140,9 @@ func (o Organisation) Missing(g Grant) []Party {
 
 // grantors are who must agree, besides a second person.
 func (o Organisation) grantors(g Grant) []Party {
+	if g.Kind == Access {
+		return o.givers(g)
+	}
 	var parties []Party
 	if r, known := o.Agent(g.Agent); known {
 		parties = append(parties, Party{For: "agent:" + g.Agent, People: o.owners(r)})
@@ -156,6 +163,9 @@ func (o Organisation) grantors(g Grant) []Party {
 
 // grave reports whether a grant needs two people whoever they are.
 func (o Organisation) grave(g Grant) bool {
+	if g.Kind == Access {
+		return false // every call under it is still judged
+	}
 	return g.Kind == Delegation || len(g.Ceiling.Labels) > 0 || slices.ContainsFunc(g.Ceiling.Tools, func(u ToolUse) bool {
 		definition, _ := o.Tool(u.Name)
 		return min(definition.Impact.OrWorst(), u.Impact.OrWorst()) > policy.ImpactRead
@@ -187,6 +197,9 @@ func Lend(current Organisation, g Grant) (Organisation, error) {
 	g = g.completed()
 	if _, known := current.Agent(g.Agent); !known {
 		return Organisation{}, fmt.Errorf("agent %q: %w", g.Agent, ErrUnknown)
+	}
+	if definition, known := current.Tool(g.tool()); g.Pin != "" && (!known || definition.Digest() != g.Pin) {
+		return Organisation{}, fmt.Errorf("tool %q: %w", g.tool(), ErrUnknown)
 	}
 	if slices.ContainsFunc(g.Words, func(w Word) bool { return !current.isPerson(w.Person) }) {
 		return Organisation{}, ErrNotAPerson
@@ -452,8 +465,10 @@ func (v *validation) grant(g Grant) {
 	_, department := v.o.Department(g.To.Department)
 	person := v.o.isPerson(g.To.Person)
 	one := (g.To.Department == "" || department) && (g.To.Person == "" || person) && department != person
-	v.require(one == (g.Kind == Share) && (one || g.To == Borrower{}), object, "to", "a share is to one department or one person that exists, a delegation to none")
-	v.require(g.Kind == Share || g.Kind == Delegation, object, "kind", "must be %s or %s", Share, Delegation)
+	v.require(one == (g.Kind != Delegation) && (one || g.To == Borrower{}), object, "to", "a share is to one department or one person that exists, a delegation to none")
+	v.require(slices.Contains([]GrantKind{Share, Delegation, Access}, g.Kind), object, "kind", "must be %s, %s or %s", Share, Delegation, Access)
+	v.require((g.Run != "") == (g.Kind == Access) && (g.Kind != Access || person), object, "run", "only what one run asked for is for a run, and that acts for a person")
+	v.require((g.Pin != "") == (g.Kind == Access && len(g.Ceiling.Tools) > 0), object, "pin", "access to a tool names its definition")
 	v.require(strings.TrimSpace(g.Reason) != "" && len(g.Reason) <= 1000, object, "reason", "say why in 1 to 1000 bytes")
 	v.require(g.UntilMs == 0 || g.UntilMs > g.AtMs, object, "until", "must be later than now")
 	if r := g.Recalled; r != nil {

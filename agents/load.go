@@ -299,6 +299,9 @@ func (l *loading) builtins(b Builtins) []tool.Definition {
 			definitions = append(definitions, t.Definition())
 		}
 	}
+	if a := b.Access; a != nil {
+		definitions = append(definitions, tool.NewAccess(a.Owner, a.Contact).Definition())
+	}
 	if f := b.Findings; f != nil {
 		definitions = append(definitions, findings.New(nil, f.Owner, f.Contact, f.Impact).Definition())
 	}

@@ -81,6 +81,13 @@ type Builtins struct {
 	Agents *AgentTools  `json:"agents,omitempty"` // without it there is no agents.delegate and no run.watch
 
 	Findings *FindingTool `json:"findings,omitempty"` // without it there is no findings.record
+	Access   *AccessTool  `json:"access,omitempty"`   // without it there is no access.request
+}
+
+// AccessTool configures access.request.
+type AccessTool struct {
+	Owner   string `json:"owner"`
+	Contact string `json:"contact"`
 }
 
 // AgentTools configures agents.delegate and run.watch.

@@ -40,9 +40,21 @@ type Revision struct {
 	Memory       *Recall       `json:"memory,omitempty"` // without it runs recall nothing by themselves
 	Limits       Limits        `json:"limits"`
 	Completion   Completion    `json:"completion"`
-	Delegates    []Delegate    `json:"delegates,omitempty"` // whom its runs may hand work to; nobody by default
-	Sidecars     []Sidecar     `json:"sidecars,omitempty"`  // what goes on beside its runs; nothing by default
-	Branches     bool          `json:"branches,omitempty"`  // what it hands on are branches of one work: a run is only PARTIAL unless all succeed
+	Delegates    []Delegate    `json:"delegates,omitempty"`  // whom its runs may hand work to; nobody by default
+	Sidecars     []Sidecar     `json:"sidecars,omitempty"`   // what goes on beside its runs; nothing by default
+	MayRequest   *Requestable  `json:"mayRequest,omitempty"` // what its runs may ask for beyond this; nothing by default
+	Branches     bool          `json:"branches,omitempty"`   // what it hands on are branches of one work: a run is only PARTIAL unless all succeed
+}
+
+// Requestable is what runs of an agent may ask for that they were not given. To
+// name it gives nothing: the owner of each thing says yes or no to each run.
+type Requestable struct {
+	Tools    []ToolUse     `json:"tools,omitempty"`    // within these bounds, for example the files below a prefix
+	Spaces   []string      `json:"spaces,omitempty"`   // of memory, to read: "organisation" or "department:NAME"
+	Labels   policy.Labels `json:"labels,omitempty"`   // as far as the person is cleared for them
+	Models   []string      `json:"models,omitempty"`   // of the catalogue
+	MicroUSD int64         `json:"microUsd,omitempty"` // micro-dollars of one request at most
+	Tokens   int64         `json:"tokens,omitempty"`   // of one request at most
 }
 
 // ToolUse allows one tool to an agent, within bounds.

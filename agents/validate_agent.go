@@ -42,6 +42,7 @@ func (v *validation) agent(r Revision) {
 		v.use(object, fmt.Sprintf("tools[%d].", i), use)
 	}
 	v.completion(object, r)
+	v.requestable(object, r)
 	v.delegates(object, r)
 	v.sidecars(object, r)
 	v.automate(object, r)

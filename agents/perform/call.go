@@ -38,7 +38,13 @@ func (j *job) rejudge(ctx context.Context, effect run.RejudgeCall) (engine.Prepa
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	return engine.Prepared{Command: run.Judge{Call: effect.Call, Inputs: inputsOf(checked), Approval: j.source.ID(), Nonce: j.source.ID()}}, nil
+	revision, err := j.revision()
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	w := j.wants(revision)
+	want, to := w.of(j.state.Call(effect.Call).Tool, checked.Arguments, w.names())
+	return engine.Prepared{Command: run.Judge{Call: effect.Call, Inputs: inputsOf(checked), Approval: j.source.ID(), Nonce: j.source.ID(), Want: want, To: to}}, nil
 }
 
 func (j *job) dispatch(ctx context.Context, effect run.DispatchCall) (engine.Prepared, error) {

@@ -78,6 +78,9 @@ func (b Builder) box(o agents.Organisation) (*tool.Box, error) {
 		}
 		tools = append(tools, tool.NewMemory(brain, m.Owner, m.Contact, m.Impact)...)
 	}
+	if a := o.Builtins.Access; a != nil {
+		tools = append(tools, tool.NewAccess(a.Owner, a.Contact))
+	}
 	if f := o.Builtins.Findings; f != nil {
 		var brain findings.Memory // stays nil where there is none
 		if b.Memory != nil {

@@ -78,9 +78,10 @@ func joined(a, b map[string]view.Rendering) map[string]view.Rendering {
 // tools are the definitions that the run may see, by name.
 func (j *job) tools(revision agents.Revision) []tool.Definition {
 	var list []tool.Definition
-	for _, use := range revision.Tools {
-		if definition, _, known := j.kit.Box.Definition(use.Name); known {
-			list = append(list, definition)
+	w := j.wants(revision)
+	for name := range w.names() {
+		if definition, _, known := j.kit.Box.Definition(name); known {
+			list = append(list, w.shown(definition))
 		}
 	}
 	slices.SortFunc(list, func(a, b tool.Definition) int {

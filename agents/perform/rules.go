@@ -59,6 +59,8 @@ func (r *rules) Ceiling(acting run.Acting) policy.Authority {
 	var ceiling policy.Authority
 	for i, link := range acting.Links {
 		above, own := ceiling, r.own(link, acting.Subject)
+		given := r.given(link, acting.Subject, own)
+		above, own = policy.Widen(above, given), policy.Widen(own, given)
 		switch {
 		case i > 0:
 			above.Depth = max(above.Depth-1, 0)
@@ -80,6 +82,16 @@ func (r *rules) Ceiling(acting run.Acting) policy.Authority {
 		ceiling = policy.Meet(above, own)
 	}
 	return ceiling
+}
+
+// given is what people let one run of the line use besides, while its agent may
+// act at all. What works under a share has what the share gives, and no more.
+func (r *rules) given(link run.Link, subject string, own policy.Authority) policy.Authority {
+	if link.Run == "" || own.Turns == 0 || r.organisation.IsShare(link.Grant) {
+		return policy.Authority{}
+	}
+	person, _ := r.organisation.Principal(subject)
+	return r.organisation.GivenTo(link.Run, person)
 }
 
 // own is an agent's authority for a subject. It is the same as long as the

@@ -25,6 +25,7 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 	if err != nil {
 		return engine.Prepared{}, err
 	}
+	revision.Models = j.wants(revision).models()
 	remembered, found, err := j.recall(ctx, revision)
 	if err != nil {
 		return engine.Prepared{}, err
@@ -45,16 +46,8 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: choice.Name, Why: why, Prompt: compiled.Digest,
 		Reserve: worstCase(choice, compiled.Bytes, maxTokens), Steers: compiled.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered}
 	t := &turnTaking{job: j, effect: effect, choice: choice, request: request, sealer: j.sealer(),
-		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), names: j.names(revision), shown: compiled.Items}
+		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), wants: j.wants(revision), shown: compiled.Items}
 	return engine.Prepared{Command: begin, Perform: t.take}, nil
-}
-
-func (j *job) names(revision agents.Revision) map[string]bool {
-	names := map[string]bool{}
-	for _, use := range revision.Tools {
-		names[use.Name] = true
-	}
-	return names
 }
 
 // choose takes the first model of the revision that may read what the run has
@@ -138,7 +131,7 @@ type turnTaking struct {
 	marking policy.Marking
 	runID   string
 	limit   time.Duration
-	names   map[string]bool
+	wants   wants
 	shown   []string // ids of remembered items that the model saw
 }
 
@@ -203,7 +196,12 @@ func (t *turnTaking) answer(report *run.ReportTurn, answer model.Answer) {
 func (t *turnTaking) proposal(proposed model.Proposed) run.Proposal {
 	p := run.Proposal{Tool: proposed.Name, Approval: t.source.ID(), Nonce: t.source.ID()}
 	checked, refusal := t.job.kit.Box.Check(proposed.Name, proposed.Arguments)
-	if refusal == nil && !t.names[proposed.Name] {
+	given := t.wants.names()
+	p.Want, p.To = t.wants.of(proposed.Name, checked.Arguments, given)
+	switch {
+	case given[proposed.Name] && proposed.Name == tool.AccessName && refusal == nil && p.Want == nil:
+		refusal = &tool.Refusal{Code: run.NothingToAskFor, Detail: "There is nothing of this kind and name that you may ask for, or you have it already. Go on without it, or say what is missing."}
+	case !given[proposed.Name] && p.Want == nil:
 		refusal = &tool.Refusal{Code: "UNKNOWN_TOOL", Detail: "You have no tool of this name; use one of those you were given, exactly as written."}
 	}
 	if refusal != nil {
@@ -229,6 +227,8 @@ func (t *turnTaking) proposal(proposed model.Proposed) run.Proposal {
 	switch d.Name {
 	case tool.AskName:
 		p.Asks, p.To = true, t.job.askees(checked.Arguments)
+	case tool.AccessName:
+		p.Requests = true
 	case tool.DelegateName:
 		p.Delegate = delegateOf(checked.Arguments)
 	}

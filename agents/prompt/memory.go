@@ -50,7 +50,7 @@ func (in Input) stands(r run.Recalled) string {
 // Holds reports whether everything that is in the prompt from memory may still
 // be shown as it is.
 func (c *Compiler) Holds(in Input) bool {
-	return slices.Equal(c.in.Traits, in.Traits) && !slices.ContainsFunc(c.recalls.stand, func(s standing) bool { return in.stands(s.item) != s.as })
+	return c.given == len(in.State.Given()) && slices.Equal(c.in.Traits, in.Traits) && !slices.ContainsFunc(c.recalls.stand, func(s standing) bool { return in.stands(s.item) != s.as })
 }
 
 // Items lists what is in the prompt from memory, and what the next extension

@@ -69,6 +69,7 @@ type Compiler struct {
 	tools    []model.Spec
 	bytes    int64       // of messages and tools, as they are priced
 	turns    int         // answered turns that are in it
+	given    int         // how often the run had been given something when it began
 	recalls  recalls     // what is in it from memory
 	digest   hash.Cloner // over everything in it
 }
@@ -119,6 +120,7 @@ func (c *Compiler) Finish() (Prompt, error) {
 }
 
 func (c *Compiler) begin() {
+	c.given = len(c.in.State.Given())
 	rules := houseRules
 	if c.in.Revision.Memory != nil && c.in.State.Started.Snapshot.Compiler > 2 {
 		rules += "\n" + memoryRules

@@ -73,6 +73,9 @@ func (c *Compiler) reply(call *run.Call) string {
 	if note != "" && call.Code != "" && call.Code != string(call.Outcome) {
 		note += " Code " + call.Code + "."
 	}
+	if call.Requests && call.Outcome == run.OutcomeAnswered {
+		return "GRANTED: you may use it from now on, in this run."
+	}
 	if call.Result == nil {
 		return note
 	}

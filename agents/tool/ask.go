@@ -105,3 +105,49 @@ func (d delegate) Definition() Definition {
 func (d delegate) Invoke(context.Context, Invocation) (Result, error) {
 	return Result{}, &Failure{Code: FailedNotInvocable, Detail: "another run does the work"}
 }
+
+// AccessName is the name of the tool by which a model asks for something that
+// the run may not use yet. A run turns calls of it into requests to whoever owns
+// the thing; nothing is invoked.
+const AccessName = "access.request"
+
+// AccessAsked is the arguments of access.request.
+type AccessAsked struct {
+	Kind     string `json:"kind"`           // TOOL, SPACE, LABEL, MODEL or BUDGET
+	Name     string `json:"name,omitempty"` // of the thing; a BUDGET has none
+	Why      string `json:"why"`
+	MicroUSD int64  `json:"microUsd,omitempty"` // of a BUDGET: micro-dollars more
+	Tokens   int64  `json:"tokens,omitempty"`   // of a BUDGET: tokens more
+}
+
+type access struct{ owner, contact string }
+
+var _ Tool = access{}
+
+// NewAccess returns access.request, whose arguments are an AccessAsked.
+func NewAccess(owner, contact string) Tool { return access{owner: owner, contact: contact} }
+
+// Definition returns the contract of access.request. To ask gives nothing, so it
+// only reads.
+func (a access) Definition() Definition {
+	return Definition{
+		Name: AccessName,
+		Description: "Asks the owner of a thing to let you use it in this run, and waits for the answer. Use it when you cannot go on without " +
+			"a tool, a memory space, a label, a model or more budget that you were not given. \"why\" is read by that person.",
+		Input: json.RawMessage(`{"type":"object","required":["kind","why"],"properties":{
+			"kind":{"type":"string","enum":["TOOL","SPACE","LABEL","MODEL","BUDGET"]},
+			"name":{"type":"string","minLength":1,"maxLength":200},
+			"why":{"type":"string","minLength":1,"maxLength":2000},
+			"microUsd":{"type":"integer","minimum":0,"maximum":1000000000000},
+			"tokens":{"type":"integer","minimum":0,"maximum":1000000000000}}}`),
+		Impact: policy.ImpactRead, Class: policy.ClassRead,
+		Resource: "access:{/name}", Facts: map[string]string{"kind": "/kind", "name": "/name"},
+		Timeout: Duration(time.Second), ResultBytes: 64 << 10,
+		Owner: a.owner, Contact: a.contact, Kind: KindBuiltin,
+	}
+}
+
+// Invoke always fails: a request waits for a person, not for an adapter.
+func (a access) Invoke(context.Context, Invocation) (Result, error) {
+	return Result{}, &Failure{Code: FailedNotInvocable, Detail: "the run itself asks the owner"}
+}

@@ -68,6 +68,7 @@ type InboxKind string
 const (
 	InboxApproval  InboxKind = "APPROVAL"
 	InboxQuestion  InboxKind = "QUESTION"
+	InboxAccess    InboxKind = "ACCESS" // something that a run may not use yet
 	InboxLimit     InboxKind = "LIMIT"
 	InboxUncertain InboxKind = "UNCERTAIN"
 	InboxParked    InboxKind = "PARKED"

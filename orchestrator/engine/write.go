@@ -123,6 +123,12 @@ func (d *draft) note(event run.Event, rules run.Rules) {
 		d.close(e.Question, InboxQuestion)
 	case run.QuestionVoided:
 		d.close(e.Question, InboxQuestion)
+	case run.AccessRequested:
+		d.open(e.Access, InboxAccess, e.Approvers, e.NotAfterMs)
+	case run.AccessDecided:
+		d.close(e.Access, InboxAccess)
+	case run.AccessVoided:
+		d.close(e.Access, InboxAccess)
 	case run.CallUncertain, run.CallEnded, run.UncertainResolved, run.LateOutcome:
 		d.noteOutcome(event, rules)
 	default:

@@ -24,6 +24,8 @@ func (o openItems) note(s *run.State, event run.Event, atMs int64) {
 		open(e.Approval, engine.InboxApproval, e.Approvers, e.NotAfterMs)
 	case run.QuestionAsked:
 		open(e.Question, engine.InboxQuestion, e.To, e.NotAfterMs)
+	case run.AccessRequested:
+		open(e.Access, engine.InboxAccess, e.Approvers, e.NotAfterMs)
 	case run.LimitReached:
 		open(s.ID+"/limit", engine.InboxLimit, e.Approvers, 0)
 	case run.Parked:
@@ -58,6 +60,9 @@ func (o openItems) close(s *run.State) {
 		case engine.InboxQuestion:
 			question := s.Question(id)
 			still = question != nil && question.Status == run.QuestionOpen
+		case engine.InboxAccess:
+			access := s.Access(id)
+			still = access != nil && access.Status == run.AccessOpen
 		case engine.InboxLimit:
 			still = s.Reached != nil
 		case engine.InboxParked:

@@ -166,6 +166,14 @@ func (a Authority) limitsBelow(b Authority) bool {
 		a.CallsAtOnce <= b.CallsAtOnce
 }
 
+// Includes reports whether an authority has the tools, labels, spaces and models
+// of a grant. What is counted or lasts is not looked at.
+func (a Authority) Includes(grant Authority) bool {
+	a, grant = a.Normal(), grant.Normal()
+	return toolsBelow(grant.Tools, a.Tools) && setWithin(grant.Labels, a.Labels) && setWithin(grant.ReadSpaces, a.ReadSpaces) &&
+		setWithin(grant.WriteSpaces, a.WriteSpaces) && setWithin(grant.Models, a.Models)
+}
+
 // AllowsTool returns nil when the authority has a grant for this definition of
 // the tool at this impact, else a *Denied. Arguments are not looked at: see
 // ToolGrant.Allows.

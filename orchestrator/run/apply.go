@@ -49,6 +49,8 @@ func (s *State) fold(event Event) error {
 		return s.foldApproval(event)
 	case QuestionAsked, QuestionAnswered, QuestionVoided:
 		return s.foldQuestion(event)
+	case AccessRequested, AccessDecided, AccessVoided:
+		return s.foldAccess(event)
 	case SteerAccepted, SteerSettled:
 		return s.foldSteer(event)
 	case ChildStarted, ChildStopped, ChildEnded:

@@ -27,6 +27,8 @@ type fixedRules struct {
 	revoked      bool   // the agent may do nothing with "held" any more
 	retired      string // person who may not decide any more
 	withdrawn    bool   // an agent of the line may not act any more
+	forbids      string // tool that policy forbids
+	lent         bool   // a grant gives the run the tool "wanted"
 }
 
 func (r *fixedRules) Revision() string       { return "config" + r.policy + r.tool }
@@ -34,6 +36,9 @@ func (r *fixedRules) PolicyRevision() string { return r.policy }
 func (r *fixedRules) Judge(q policy.Request) policy.Verdict {
 	if q.Tool.Name == "held" || q.Tool.Name == "delegate-held" {
 		return policy.Verdict{Answer: policy.Hold, Revision: r.policy, Quorum: 1, Approvers: []policy.Approver{{Principal: "olga", Why: "tool owner"}}}
+	}
+	if q.Tool.Name == r.forbids {
+		return policy.Verdict{Answer: policy.Forbid, Revision: r.policy}
 	}
 	return policy.Verdict{Answer: policy.Permit, Revision: r.policy}
 }
@@ -61,6 +66,8 @@ func (r *fixedRules) Ceiling(acting run.Acting) policy.Authority {
 		return policy.Authority{}
 	case acting.Under != nil:
 		return policy.Meet(*acting.Under, ceiling)
+	case r.lent && acting.Links[len(acting.Links)-1].Run == "r1":
+		return policy.Widen(ceiling, want(r.tool).Gives)
 	}
 	return ceiling
 }
@@ -79,7 +86,7 @@ func authority(revision string) policy.Authority {
 	}
 	return policy.Authority{Tools: map[string]policy.ToolGrant{"held": grant(policy.Reversible), "free": grant(policy.ImpactRead),
 		"opaque": grant(policy.Irreversible), "checkable": grant(policy.Irreversible),
-		"delegate": grant(policy.ImpactRead), "delegate-held": grant(policy.ImpactRead)},
+		"request": grant(policy.ImpactRead), "delegate": grant(policy.ImpactRead), "delegate-held": grant(policy.ImpactRead)},
 		MicroUSD: 1000, Tokens: 1000, DeadlineMs: 1_000_000, Turns: 10, Depth: 2, FanOut: 4, RunsAtOnce: 3, CallsAtOnce: 8, Stage: policy.Automate}
 }
 
@@ -145,7 +152,8 @@ func (w *world) turn(tools ...string) {
 		report.Class = run.ClassCalls
 		facts, _ := w.rules.Tool(name)
 		id := fmt.Sprintf("%s-%d-%d", name, turn.Number, i)
-		report.Calls = append(report.Calls, run.Proposal{Tool: name, Text: run.Text{ID: id, Commitment: id}, Fingerprint: name, Revision: facts.Revision,
+		asked, of := wantOf(name, w.rules.tool)
+		report.Calls = append(report.Calls, run.Proposal{Want: asked, To: of, Requests: name == "request", Tool: name, Text: run.Text{ID: id, Commitment: id}, Fingerprint: name, Revision: facts.Revision,
 			Impact: facts.Impact, Class: facts.Class, Delegate: delegateOf(name), Approval: "ap-" + id, Nonce: id, Inputs: run.CallInputs{Arguments: []byte("{}")}})
 	}
 	w.do(report)

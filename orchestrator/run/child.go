@@ -18,7 +18,7 @@ const (
 
 // Link is one run in the line from the root of a tree down.
 type Link struct {
-	Run   string `json:"run"`             // run id
+	Run   string `json:"run"`             // run id; empty for one that is not started
 	Agent string `json:"agent"`           // name
 	Grant string `json:"grant,omitempty"` // id of the delegation grant by which it may do more than the one above it
 }
@@ -161,7 +161,11 @@ func (s *State) LiveRuns() int { return s.liveRuns }
 func (s *State) hasLiveChildren() bool { return s.live > 0 }
 
 // Acting is who acts in the run.
-func (s *State) Acting() Acting { return s.Started.acting() }
+func (s *State) Acting() Acting {
+	acting := s.Started.acting()
+	acting.Links[len(acting.Links)-1].Run = s.ID
+	return acting
+}
 
 func (e Started) acting() Acting {
 	links := append(append([]Link(nil), e.Lineage...), Link{Agent: e.Agent.Name, Grant: e.Grant})

@@ -44,7 +44,7 @@ func widened[E Event](version int) form {
 var forms = map[EventKind]form{
 	KindStarted: widened[Started](4), KindTurnStarted: widened[TurnStarted](3), // 2: memory; 3: trees, of a turn the context; 4: how often it may ask
 	KindTurnAnswered: widened[TurnAnswered](2), // 2: thread
-	KindTurnFailed:   formOf[TurnFailed](), KindCallProposed: widened[CallProposed](2), KindCallJudged: formOf[CallJudged](),
+	KindTurnFailed:   formOf[TurnFailed](), KindCallProposed: widened[CallProposed](3), KindCallJudged: formOf[CallJudged](),
 	KindApprovalRequested: formOf[ApprovalRequested](), KindApprovalDecided: formOf[ApprovalDecided](),
 	KindApprovalVoided: formOf[ApprovalVoided](), KindQuestionAsked: formOf[QuestionAsked](),
 	KindQuestionAnswered: formOf[QuestionAnswered](), KindQuestionVoided: formOf[QuestionVoided](),
@@ -54,6 +54,7 @@ var forms = map[EventKind]form{
 	KindLimitReached: formOf[LimitReached](), KindLimitRaised: formOf[LimitRaised](), KindVerified: widened[Verified](2),
 	KindChildStarted: formOf[ChildStarted](), KindChildStopped: formOf[ChildStopped](), KindChildEnded: formOf[ChildEnded](),
 	KindReviewDeclined: formOf[ReviewDeclined](), KindSidecarStarted: formOf[SidecarStarted](),
+	KindAccessRequested: formOf[AccessRequested](), KindAccessDecided: formOf[AccessDecided](), KindAccessVoided: formOf[AccessVoided](),
 	KindCompacted: formOf[Compacted](), KindEnded: formOf[Ended](), KindParked: formOf[Parked](), KindResumed: formOf[Resumed](),
 }
 

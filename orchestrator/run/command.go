@@ -61,8 +61,10 @@ type Proposal struct {
 	Delegate    string // name of the agent that is to do it; empty for a tool
 	Asks        bool   // the call is a question to a person
 	To          []policy.Approver
+	Requests    bool  // the call does nothing but ask for access
+	Want        *Want // what the run must ask To for first; nil: nothing
 	Inputs      CallInputs
-	Approval    string // fresh id, in case an approval or a question is opened
+	Approval    string // fresh id, in case an approval, a question or a request is opened
 	Nonce       string
 }
 
@@ -79,6 +81,8 @@ type Judge struct {
 	Inputs   CallInputs
 	Approval string
 	Nonce    string
+	Want     *Want // as in Proposal
+	To       []policy.Approver
 }
 
 // BeginCall asks to attempt one call.

@@ -82,7 +82,7 @@ type decider struct {
 	s   *State
 	env Env
 
-	asked   int  // approvals that it asks for
+	asked   int  // approvals and accesses that it asks for
 	flooded bool // it would ask for more than the run may
 }
 
@@ -112,6 +112,8 @@ func (d *decider) decide(command Command) *Refusal {
 		return d.decideBeside(command)
 	case DecideApproval:
 		return d.decideApproval(c)
+	case DecideAccess:
+		return d.decideAccess(c)
 	case AnswerQuestion:
 		return d.answer(c)
 	case Recover:

@@ -27,7 +27,7 @@ func (d *decider) rejudge(c Judge) *Refusal {
 
 func (d *decider) judgedOf(call *Call, c Judge) judged {
 	return judged{call: c.Call, tool: call.Tool, revision: call.Revision, control: !call.Plain, asks: call.Asks,
-		inputs: c.Inputs, approval: c.Approval, nonce: c.Nonce, arguments: call.Arguments, costBound: call.CostBound, class: call.Class, begun: call.Intent > 0}
+		inputs: c.Inputs, approval: c.Approval, nonce: c.Nonce, want: c.Want, requests: call.Requests, to: c.To, arguments: call.Arguments, costBound: call.CostBound, class: call.Class, begun: call.Intent > 0}
 }
 
 // beginCall records the intent of one attempt. Whatever was decided before is

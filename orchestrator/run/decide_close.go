@@ -63,6 +63,8 @@ func (d *decider) closeCall(call *Call, cause Void) {
 		return
 	case CallAsking:
 		d.emit(QuestionVoided{Question: call.Approval, Cause: cause})
+	case CallWanting:
+		d.emit(AccessVoided{Access: call.Access, Cause: cause})
 	case CallHeld, CallReady:
 		if a := d.s.Approval(call.Approval); a != nil && (a.Status == ApprovalOpen || a.Status == ApprovalGranted) {
 			d.emit(ApprovalVoided{Approval: a.Approval, Cause: cause})

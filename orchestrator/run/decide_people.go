@@ -252,6 +252,10 @@ func (d *decider) steer(c Steer) *Refusal {
 				d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidSteered})
 				d.stop(approval.Call, OutcomeVoid, "STEERED", nil)
 			}
+			if call.Phase == CallWanting {
+				d.emit(AccessVoided{Access: call.Access, Cause: VoidSteered})
+				d.stop(call.CallProposed.Call, OutcomeVoid, "STEERED", nil)
+			}
 		})
 	}
 	turn := d.s.LastTurn()

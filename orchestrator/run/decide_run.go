@@ -38,6 +38,8 @@ func (d *decider) fire() *Refusal {
 				d.emit(ApprovalVoided{Approval: approval.Approval, Cause: VoidExpired})
 				d.stop(call.CallProposed.Call, OutcomeExpired, "EXPIRED", nil)
 			}
+		case call.Phase == CallWanting:
+			d.expireAccess(call)
 		case call.Phase == CallAsking && d.s.Question(call.Approval).NotAfterMs <= d.env.NowMs:
 			d.emit(QuestionVoided{Question: call.Approval, Cause: VoidExpired})
 			d.stop(call.CallProposed.Call, OutcomeExpired, "EXPIRED", nil)

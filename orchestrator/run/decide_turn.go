@@ -200,7 +200,7 @@ func (d *decider) proposeAll(c ReportTurn) (allRefused bool) {
 	for i, p := range c.Calls {
 		call := len(d.s.Calls) + 1 + i
 		d.emit(CallProposed{Call: call, Turn: c.Turn, Tool: p.Tool, Revision: p.Revision, Impact: p.Impact, Class: p.Class,
-			Arguments: p.Text, Fingerprint: p.Fingerprint, CostBound: p.CostBound, Asks: p.Asks, Plain: !p.Control, Delegate: p.Delegate})
+			Arguments: p.Text, Fingerprint: p.Fingerprint, CostBound: p.CostBound, Asks: p.Asks, Plain: !p.Control, Delegate: p.Delegate, Requests: p.Requests})
 		switch {
 		case p.Refusal != "":
 			broken++
@@ -209,7 +209,7 @@ func (d *decider) proposeAll(c ReportTurn) (allRefused bool) {
 			broken++
 			d.emit(CallEnded{Call: call, Outcome: OutcomeRefused, Code: "TOO_MANY_CALLS"})
 		default:
-			d.judge(judged{call: call, tool: p.Tool, revision: p.Revision, control: p.Control, asks: p.Asks, to: p.To,
+			d.judge(judged{call: call, tool: p.Tool, revision: p.Revision, control: p.Control, asks: p.Asks, to: p.To, want: p.Want, requests: p.Requests,
 				inputs: p.Inputs, approval: p.Approval, nonce: p.Nonce, arguments: p.Text, costBound: p.CostBound, class: p.Class})
 		}
 	}
@@ -330,6 +330,8 @@ type judged struct {
 	tool, revision  string
 	control, asks   bool
 	to              []policy.Approver
+	want            *Want
+	requests        bool
 	inputs          CallInputs
 	approval, nonce string
 	arguments       Text
@@ -340,6 +342,10 @@ type judged struct {
 
 // judge emits the verdict on a call and what follows from it at once.
 func (d *decider) judge(j judged) {
+	if d.wants(j) {
+		d.want(j)
+		return
+	}
 	verdict := d.verdict(j)
 	d.emit(CallJudged{Call: j.call, Verdict: verdict})
 	switch {
@@ -347,6 +353,8 @@ func (d *decider) judge(j judged) {
 		d.stop(j.call, OutcomeForbidden, "FORBIDDEN", nil)
 	case verdict.Answer == policy.Simulate:
 		d.stop(j.call, OutcomeSimulated, "SIMULATED", nil)
+	case j.requests:
+		d.stop(j.call, OutcomeRefused, NothingToAskFor, nil)
 	case j.asks:
 		d.emit(QuestionAsked{Question: j.approval, Call: j.call, To: d.askees(j.to), NotAfterMs: d.env.NowMs + d.s.Limits.QuestionMs})
 	case verdict.Answer == policy.Hold:
@@ -380,13 +388,14 @@ func (d *decider) hold(j judged, verdict policy.Verdict) {
 }
 
 // verdict joins policy's word with the run's own authority.
-func (d *decider) verdict(j judged) policy.Verdict {
+func (d *decider) verdict(j judged) policy.Verdict { return d.verdictUnder(d.authority(), j) }
+
+// verdictUnder is the verdict where the run may do this.
+func (d *decider) verdictUnder(authority policy.Authority, j judged) policy.Verdict {
 	tool, known := d.env.Rules.Tool(j.tool)
 	if !known || tool.Revision != j.revision {
 		return d.forbid("gantry:tool-changed", "The tool is not the one that was proposed.")
 	}
-	ceiling := d.env.Rules.Ceiling(d.s.Acting())
-	authority := policy.Meet(d.s.Authority, ceiling)
 	if code := d.outside(authority, tool, j); code != "" {
 		return d.forbid("gantry:authority", code)
 	}

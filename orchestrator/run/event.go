@@ -207,6 +207,7 @@ type CallProposed struct {
 	Asks        bool               `json:"asks,omitempty"`
 	Plain       bool               `json:"plain,omitempty"`    // no argument chooses whom or what the effect reaches
 	Delegate    string             `json:"delegate,omitempty"` // name of the agent that is to do it
+	Requests    bool               `json:"requests,omitempty"` // it does nothing but ask for access
 }
 
 // CallJudged is policy's verdict on a call.

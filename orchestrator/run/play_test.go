@@ -27,10 +27,11 @@ type player struct {
 var answers = []run.Class{run.ClassCalls, run.ClassCalls, run.ClassCalls, run.ClassCalls, run.ClassCalls, run.ClassText, run.ClassText, run.ClassText,
 	run.ClassRefusal, run.ClassEmpty}
 
-var playedTools = []string{"free", "held", "opaque", "checkable", "unknown", "delegate", "delegate", "delegate-held"}
+var playedTools = []string{"free", "held", "opaque", "checkable", "unknown", "delegate", "delegate", "delegate-held", "wanted", "request"}
 
 func play(t *rapid.T, steps int) *player {
 	p := &player{t: t, s: &run.State{ID: "r1"}, rules: &fixedRules{policy: "p1", tool: "t1"}, nowMs: 1000, epoch: 1, ledger: newLedger()}
+	p.rules.lent = true
 	p.start()
 	for range steps {
 		p.step()
@@ -156,7 +157,8 @@ func (p *player) serve(effect run.Effect) {
 	case run.StopChild:
 		p.send(run.ReportStopped(e))
 	case run.RejudgeCall:
-		p.send(run.Judge{Call: e.Call, Inputs: noArguments, Approval: p.id(), Nonce: p.id()})
+		asked, of := wantOf(p.s.Call(e.Call).Tool, p.rules.tool)
+		p.send(run.Judge{Call: e.Call, Inputs: noArguments, Approval: p.id(), Nonce: p.id(), Want: asked, To: of})
 	case run.ProbeCall:
 		p.send(run.ReportProbe{Call: e.Call, Found: p.chance("found"), Outcome: run.OutcomeOK})
 	case run.Verify:
@@ -200,7 +202,8 @@ func (p *player) answer(turn *run.Turn) run.ReportTurn {
 	for range 1 + p.upTo("calls", 3) {
 		name := rapid.SampledFrom(playedTools).Draw(p.t, "tool")
 		facts, _ := p.rules.Tool(name)
-		report.Calls = append(report.Calls, run.Proposal{Tool: name, Text: p.text(), Fingerprint: name, Revision: facts.Revision,
+		asked, of := wantOf(name, p.rules.tool)
+		report.Calls = append(report.Calls, run.Proposal{Want: asked, To: of, Requests: name == "request", Tool: name, Text: p.text(), Fingerprint: name, Revision: facts.Revision,
 			Impact: facts.Impact, Class: facts.Class, CostBound: p.amount("bound").MicroUSD, Asks: p.upTo("asks", 5) == 0,
 			Delegate: delegateOf(name), Approval: p.id(), Nonce: p.id(), Inputs: noArguments})
 	}
@@ -214,6 +217,13 @@ func (p *player) people() {
 		if approval.Status == run.ApprovalOpen {
 			reason := p.text()
 			p.send(run.DecideApproval{Approval: approval.Approval, Digest: approval.Digest, Granted: p.upTo("granted", 3) > 0, By: by, Person: olga, Reason: &reason})
+			return
+		}
+	}
+	for _, access := range p.s.Accesses {
+		if access.Status == run.AccessOpen {
+			reason := p.text()
+			p.send(run.DecideAccess{Access: access.AccessRequested.Access, Digest: access.Digest, Granted: p.upTo("granted", 3) > 0, Grant: "g", By: by, Person: olga, Reason: &reason})
 			return
 		}
 	}
@@ -252,7 +262,9 @@ func (p *player) resume() {
 
 // change gives the run another world: rules, a tool, a person's role.
 func (p *player) change() {
-	switch p.upTo("change", 3) {
+	switch p.upTo("change", 4) {
+	case 4:
+		p.rules.lent = p.chance("lent")
 	case 0:
 		p.rules.policy = p.id()
 	case 1:

@@ -25,6 +25,7 @@ type State struct {
 	Children  []Child
 	Declined  []ReviewDeclined
 	Sidecars  []SidecarStarted
+	Accesses  []Access
 
 	Compactions []Compacted
 
@@ -44,7 +45,7 @@ type State struct {
 	Begun      map[string]int // calls by tool that had an intent
 	repeats    map[string]int // equal calls with equal results
 	openSteers int
-	asked      int    // approvals that it asked for since it began, or an operator let it go on
+	asked      int    // approvals and accesses that it asked for since it began, or an operator let it go on
 	firstOpen  int    // index in Calls of the first call that may not have ended
 	firstLive  int    // index in Children of the first one that may not have ended
 	live       int    // children that have not ended
@@ -61,6 +62,7 @@ func (s *State) Clone() *State {
 	clone.Children = slices.Clone(s.Children)
 	clone.Declined, clone.Sidecars = slices.Clip(s.Declined), slices.Clip(s.Sidecars)
 	clone.Compactions = slices.Clip(s.Compactions)
+	clone.Accesses = slices.Clone(s.Accesses)
 	clone.Begun, clone.repeats = maps.Clone(s.Begun), maps.Clone(s.repeats)
 	clone.texts = slices.Clip(s.texts)
 	// What grows in them must not grow into what the other has there.
@@ -131,6 +133,7 @@ const (
 	CallProposedPhase CallPhase = "PROPOSED"  // needs a verdict
 	CallHeld          CallPhase = "HELD"      // waits for people
 	CallAsking        CallPhase = "ASKING"    // waits for an answer
+	CallWanting       CallPhase = "WANTING"   // waits for what the run may not use yet
 	CallReady         CallPhase = "READY"     // may be attempted
 	CallInFlight      CallPhase = "IN_FLIGHT" // intent recorded
 	CallDelegated     CallPhase = "DELEGATED" // a child does it
@@ -144,6 +147,7 @@ type Call struct {
 	Phase       CallPhase
 	Verdict     policy.Verdict
 	Approval    string // the approval that holds or allows it
+	Access      string // the request for what it needs; empty for none
 	Intent      int    // number of the last intent
 	Epoch       uint64
 	NotAfterMs  int64

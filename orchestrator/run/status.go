@@ -198,6 +198,9 @@ func (s *State) nextTimer(nowMs int64) int64 {
 		if c.Phase == CallHeld {
 			earliest(s.Approval(c.Approval).NotAfterMs)
 		}
+		if c.Phase == CallWanting {
+			earliest(s.Access(c.Access).NotAfterMs)
+		}
 		if c.Phase == CallAsking {
 			earliest(s.Question(c.Approval).NotAfterMs)
 		}

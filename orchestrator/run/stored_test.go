@@ -25,7 +25,8 @@ const storedJournals = "testdata/journals/version1"
 // storedLater says of which later version a stored run is.
 var storedLater = map[string]string{"recalling": "version2", "waiting for children": "version3", "cancelling with children": "version3",
 	"reviewing": "version3", "reviewed": "version3",
-	"in brief":            "version4",
+	"in brief": "version4",
+	"wanting":  "version4", "given": "version4", "not given": "version4",
 	"parked with a child": "version3", "a child at its deadline": "version3", "branches": "version3"}
 
 // stored is one journal, what a run is that is read from it, and how it goes on.
@@ -261,6 +262,28 @@ var storedRuns = map[string]stored{
 		require.False(t, w.s.Rejected())
 		w.do(run.BeginTurn{Epoch: 1, Model: "m"})
 	}},
+	"wanting": {func(w *world) { w.turn("wanted") }, run.StatusWaiting, nil, func(t *testing.T, w *world) {
+		w.do(w.consent("ap-wanted-1-0", true)) // the digest of what was asked for is still the same
+		w.do(run.Judge{Call: 1, Inputs: noArguments})
+		w.attempt(1)
+	}},
+	"given": {func(w *world) {
+		w.rules.lent = true
+		w.turn("wanted", "request")
+		w.do(w.consent("ap-wanted-1-0", true))
+		w.do(w.consent("ap-request-1-1", true))
+	}, run.StatusRunning, []string{"judge/1"}, func(t *testing.T, w *world) {
+		w.do(run.Judge{Call: 1, Inputs: noArguments})
+		w.attempt(1)
+	}},
+	"not given": {func(w *world) {
+		w.turn("wanted", "request", "wanted")
+		refused := w.consent("ap-wanted-1-0", false)
+		refused.Reason = &run.Text{ID: "why"}
+		w.do(refused)
+		w.nowMs += 5000
+		w.do(run.Fire{})
+	}, run.StatusRunning, []string{"turn/2/1"}, nil},
 	"recalling": {func(w *world) {
 		w.do(remembers(run.RecallGoal, item("hotels", "1", "")))
 		w.do(run.ReportTurn{Turn: 1, Attempt: 1, Failure: &run.TurnFailure{Cause: "OUTAGE", Retryable: true, RetryAfterMs: 1}})
@@ -282,6 +305,7 @@ func TestFault_M1_M5_StoredJournalsOfTheFirstVersionGoOn(t *testing.T) {
 				storeOnce(t, path, s)
 			}
 			w := begin(t)
+			w.rules.lent = true
 			w.s, w.kept = &run.State{ID: "r1"}, readStored(t, path)
 			w.last = w.kept[len(w.kept)-1]
 			require.NoError(t, run.Replay(w.s, w.kept))

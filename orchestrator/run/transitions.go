@@ -29,12 +29,12 @@ var transitions = []struct {
 	{[]Status{StatusRunning}, []EventKind{KindCallIntended, KindChildEnded}, []Status{StatusRunning}},
 	{[]Status{StatusRunning, StatusWaiting}, []EventKind{KindTurnStarted, KindCallProposed, KindApprovalVoided}, []Status{StatusRunning}},
 	{[]Status{StatusRunning}, []EventKind{
-		KindTurnAnswered, KindTurnFailed, KindCallJudged, KindCallUncertain, KindApprovalRequested, KindQuestionAsked, KindLimitReached, KindChildStarted, KindReviewDeclined,
+		KindTurnAnswered, KindTurnFailed, KindCallJudged, KindCallUncertain, KindApprovalRequested, KindQuestionAsked, KindAccessRequested, KindLimitReached, KindChildStarted, KindReviewDeclined,
 	}, []Status{StatusRunning, StatusWaiting}},
 	{[]Status{StatusWaiting}, []EventKind{KindLimitReached}, []Status{StatusWaiting}},
 	{[]Status{StatusWaiting}, []EventKind{KindCallJudged}, []Status{StatusRunning}}, // its reviewer did not let it pass
-	{[]Status{StatusRunning}, []EventKind{KindApprovalDecided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning}},
-	{[]Status{StatusWaiting}, []EventKind{KindApprovalDecided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning, StatusWaiting}},
+	{[]Status{StatusRunning}, []EventKind{KindApprovalDecided, KindAccessDecided, KindAccessVoided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning}},
+	{[]Status{StatusWaiting}, []EventKind{KindApprovalDecided, KindAccessDecided, KindAccessVoided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning, StatusWaiting}},
 	{[]Status{StatusRunning, StatusWaiting}, []EventKind{KindCallEnded, KindUncertainResolved, KindVerified}, []Status{StatusRunning, StatusWaiting}},
 	{[]Status{StatusWaiting}, []EventKind{KindChildEnded}, []Status{StatusRunning, StatusWaiting}},
 	{[]Status{StatusRunning}, []EventKind{KindEnded}, []Status{StatusCompleted, StatusPartial, StatusFailed}},
@@ -43,7 +43,7 @@ var transitions = []struct {
 	{[]Status{StatusQueued, StatusRunning, StatusWaiting, StatusParked}, []EventKind{KindCancelAccepted}, []Status{StatusCancelling}},
 	{[]Status{StatusCancelling}, []EventKind{
 		KindTurnAnswered, KindTurnFailed, KindCallEnded, KindCallUncertain, KindUncertainResolved, KindLateOutcome,
-		KindApprovalVoided, KindQuestionVoided, KindSteerSettled, KindChildStopped, KindChildEnded, KindSidecarStarted,
+		KindApprovalVoided, KindQuestionVoided, KindAccessVoided, KindSteerSettled, KindChildStopped, KindChildEnded, KindSidecarStarted,
 	}, []Status{StatusCancelling}},
 	{[]Status{StatusCancelling}, []EventKind{KindEnded}, []Status{StatusCancelled}},
 
@@ -51,7 +51,7 @@ var transitions = []struct {
 	{[]Status{StatusParked}, []EventKind{
 		KindTurnAnswered, KindTurnFailed, KindCallProposed, KindCallJudged, KindCallEnded, KindCallUncertain, KindUncertainResolved,
 		KindLateOutcome, KindApprovalRequested, KindApprovalDecided, KindApprovalVoided, KindQuestionAsked, KindQuestionAnswered,
-		KindQuestionVoided, KindSteerAccepted, KindSteerSettled, KindChildStopped, KindChildEnded, KindSidecarStarted,
+		KindQuestionVoided, KindAccessRequested, KindAccessDecided, KindAccessVoided, KindSteerAccepted, KindSteerSettled, KindChildStopped, KindChildEnded, KindSidecarStarted,
 	}, []Status{StatusParked}},
 	{[]Status{StatusParked}, []EventKind{KindResumed}, []Status{StatusQueued, StatusRunning, StatusWaiting, StatusCancelling}},
 

@@ -115,6 +115,15 @@ func (out *Event) ofPeople(event run.Event) {
 		out.Code = string(e.Cause)
 	case run.QuestionAsked:
 		out.Call = e.Call
+	case run.AccessRequested:
+		out.Call = e.Call
+	case run.AccessDecided:
+		out.By, out.Code, out.text = e.By.Principal, "DENIED", e.Reason
+		if e.Granted {
+			out.Code = "GRANTED"
+		}
+	case run.AccessVoided:
+		out.Code = string(e.Cause)
 	case run.QuestionAnswered:
 		out.By, out.text = e.By.Principal, &e.Answer
 	case run.QuestionVoided:

@@ -82,6 +82,11 @@ func (w *world) waitsForPeople() bool {
 			return true
 		}
 	}
+	for _, access := range w.state.Accesses {
+		if access.Status == run.AccessOpen {
+			return true
+		}
+	}
 	for _, question := range w.state.Questions {
 		if question.Status == run.QuestionOpen {
 			return true
@@ -107,6 +112,12 @@ func (w *world) peopleActions() []action {
 		if a.Status == run.ApprovalOpen {
 			add("approve", run.DecideApproval{Approval: a.Approval, Digest: a.Digest, Granted: true, By: by, Person: owner}, nil)
 			add("deny", run.DecideApproval{Approval: a.Approval, Digest: a.Digest, By: by, Person: owner}, nil)
+		}
+	}
+	for _, a := range w.state.Accesses {
+		if a.Status == run.AccessOpen {
+			add("consent", run.DecideAccess{Access: a.AccessRequested.Access, Digest: a.Digest, Granted: true, Grant: "grant", By: by, Person: owner}, nil)
+			add("refuse", run.DecideAccess{Access: a.AccessRequested.Access, Digest: a.Digest, By: by, Person: owner}, nil)
 		}
 	}
 	for _, q := range w.state.Questions {

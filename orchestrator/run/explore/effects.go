@@ -62,7 +62,8 @@ func (w *world) prepare(i int, effect run.Effect) []action {
 			&hand{Key: e.Key(), Call: e.Call, Intent: e.Intent})
 	case run.RejudgeCall:
 		id := strconv.Itoa(e.Call) + "-" + strconv.Itoa(len(w.state.Approvals))
-		return []action{submit("", run.Judge{Call: e.Call, Inputs: run.CallInputs{Arguments: []byte(`{}`)}, Approval: "approval-" + id, Nonce: id}, nil)}
+		return []action{submit("", run.Judge{Call: e.Call, Inputs: run.CallInputs{Arguments: []byte(`{}`)}, Approval: "approval-" + id, Nonce: id,
+			Want: w.scope.Calls[e.Call-1].want(), To: w.scope.Calls[e.Call-1].owners()}, nil)}
 	case run.ProbeCall:
 		probes := []action{submit(" absent", run.ReportProbe{Call: e.Call}, nil)}
 		if w.attempts[e.Call] > 0 {

@@ -41,10 +41,20 @@ func scopes() []Scope {
 	heldChild := child
 	heldChild.Held = true
 	ask := Proposed{Tool: "ask", Class: policy.ClassRead, Asks: true}
+	wanted, request := Proposed{Tool: "wanted", Class: policy.Opaque, Wants: true}, Proposed{Tool: "request", Class: policy.ClassRead, Wants: true, Only: true}
+	wantedHeld := wanted
+	wantedHeld.Held = true
 	return []Scope{
 		{Name: "held keyed call", Calls: []Proposed{keyed}, Claims: 2, Unknowns: 1, Limits: limits},
 		{Name: "held call, policy changes", Calls: []Proposed{keyed}, Claims: 1, Changes: 1, Expiries: true, Limits: limits},
 		{Name: "held call, told twice", Calls: []Proposed{keyed}, Claims: 2, Duplicates: 1, Expiries: true, Limits: limits},
+		{Name: "access to a tool", Calls: []Proposed{wanted}, Claims: 2, Unknowns: 1, Expiries: true, Limits: few},
+		{Name: "access to a held tool", Calls: []Proposed{wantedHeld}, Claims: 1, Expiries: true, Cancels: 1, Limits: few},
+		{Name: "access is taken back", Calls: []Proposed{wantedHeld}, Claims: 1, Changes: 1, Cancels: 1, Limits: few},
+		{Name: "access to a tool that changes", Calls: []Proposed{wanted}, Claims: 1, Changes: 1, Retools: true, Limits: few},
+		{Name: "access beside a call", Calls: []Proposed{read, request}, Claims: 1, Expiries: true, Cancels: 1, Limits: few},
+		{Name: "access, steered", Calls: []Proposed{wanted, request}, Claims: 1, Steers: 1, Voids: true, Limits: few},
+		{Name: "access, parked", Calls: []Proposed{wanted}, Claims: 1, Parks: 1, Expiries: true, Limits: few},
 		{Name: "read and opaque", Calls: []Proposed{read, opaque}, Claims: 1, Unknowns: 1, Limits: limits},
 		{Name: "read and opaque, taken over", Calls: []Proposed{opaque}, Claims: 3, Limits: limits},
 		{Name: "opaque, repeated by a person", Calls: []Proposed{opaque}, Claims: 2, Unknowns: 1, Repeats: 1, Duplicates: 1, Cancels: 1, Limits: limits},

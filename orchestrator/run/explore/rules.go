@@ -48,17 +48,22 @@ func (r rules) Judge(request policy.Request) policy.Verdict {
 // Tool returns what the scope says of a tool.
 func (r rules) Tool(name string) (policy.ToolFacts, bool) {
 	for _, call := range r.scope.Calls {
-		if call.Tool == name {
-			return policy.ToolFacts{Name: name, Revision: "r1", Owner: "owner", Impact: policy.Reversible, Class: call.Class}, true
+		if call.Tool == name || call.wanted() == name {
+			revision := "r1"
+			if r.scope.Retools && r.policy != firstPolicy {
+				revision = "r2"
+			}
+			return policy.ToolFacts{Name: name, Revision: revision, Owner: "owner", Impact: policy.Reversible, Class: call.Class}, true
 		}
 	}
 	return policy.ToolFacts{}, false
 }
 
-// Ceiling is the authority that every run of the walk starts with.
+// Ceiling is the authority that every run of the walk starts with, and what its
+// owner gives it.
 func (r rules) Ceiling(acting run.Acting) policy.Authority {
-	ceiling := r.scope.authority()
-	ceiling.DeadlineMs = math.MaxInt64 // a run keeps its own
+	ceiling := r.scope.authority(r.policy == firstPolicy) // a change of policy takes back what was given
+	ceiling.DeadlineMs = math.MaxInt64                    // a run keeps its own
 	if acting.Under != nil {
 		return policy.Meet(*acting.Under, ceiling)
 	}

@@ -27,6 +27,7 @@ type Scope struct {
 	Parks      int
 	Closings   int          // the tree that the run stands in may act no more; the cancel comes later
 	Strays     bool         // workers speak of attempts that nobody made
+	Retools    bool         // a changed policy comes with another definition of every tool
 	Expiries   bool         // approvals and questions may run out
 	Unchecked  int          // completion checks that could not be made
 	Wrong      int          // completion checks that failed
@@ -51,6 +52,8 @@ type Proposed struct {
 	Held  bool // policy holds it for a person
 	Asks  bool // it is a question
 	Child bool // another agent is to do it
+	Wants bool // the run was not given the tool and has to ask for it
+	Only  bool // it does nothing but ask for it
 
 	Reviewed bool // a checking sidecar looks before it is attempted
 }
@@ -68,9 +71,16 @@ func DefaultLimits() run.Limits {
 		RepairTurns: 2, CheckAttempts: 2, Steers: 2, ApprovalMs: 500, QuestionMs: 500, TurnMs: 100, OnLimit: run.AskOnLimit}
 }
 
-func (s Scope) authority() policy.Authority {
+// authority is what the run is admitted with, or has with all that it was given.
+func (s Scope) authority(given bool) policy.Authority {
 	tools := map[string]policy.ToolGrant{}
 	for _, call := range s.Calls {
+		if call.Wants && given {
+			tools[call.wanted()] = policy.ToolGrant{Revision: "r1", Impact: policy.Irreversible, Calls: 9}
+		}
+		if call.Wants && !call.Only {
+			continue
+		}
 		tools[call.Tool] = policy.ToolGrant{Revision: "r1", Impact: policy.Irreversible, Calls: 9}
 	}
 	money := int64(1_000)
@@ -84,7 +94,7 @@ func (s Scope) authority() policy.Authority {
 func (s Scope) start() run.Start {
 	started := run.Started{Organisation: "acme", RunKind: run.Root, Root: "run", Subject: policy.Principal{ID: "asker"},
 		Chain: []string{"asker", "agent"}, Agent: policy.AgentFacts{Name: "agent", Revision: "a1", Owner: "owner"}, Contact: "owner",
-		Goal: run.Text{ID: "goal"}, SnapshotDigest: "snapshot", Authority: s.authority(), Limits: s.Limits, Checks: []string{"done"},
+		Goal: run.Text{ID: "goal"}, SnapshotDigest: "snapshot", Authority: s.authority(false), Limits: s.Limits, Checks: []string{"done"},
 		Accounts: []string{"acme"}, Branches: s.Branches}
 	for _, call := range s.Calls {
 		if call.Reviewed {
@@ -116,7 +126,34 @@ func (s Scope) proposals() []run.Proposal {
 		}
 		proposals = append(proposals, run.Proposal{Delegate: agent, Tool: call.Tool, Text: run.Text{ID: "args-" + id, Commitment: id},
 			Fingerprint: id, Revision: "r1", Impact: policy.Reversible, Class: call.Class, CostBound: callCost, Asks: call.Asks,
-			Inputs: run.CallInputs{Arguments: []byte(`{}`)}, Approval: "approval-" + id, Nonce: "nonce-" + id})
+			Inputs: run.CallInputs{Arguments: []byte(`{}`)}, Approval: "approval-" + id, Nonce: "nonce-" + id,
+			Requests: call.Only, Want: call.want(), To: call.owners()})
 	}
 	return proposals
+}
+
+// owners are who may let the run use what it asks for.
+func (p Proposed) owners() []policy.Approver {
+	if !p.Wants {
+		return nil
+	}
+	return []policy.Approver{{Principal: "owner", Why: "tool owner"}}
+}
+
+// want is what the run asks for with the call, nil for nothing.
+func (p Proposed) want() *run.Want {
+	if !p.Wants {
+		return nil
+	}
+	return &run.Want{Thing: run.ThingTool, Name: p.wanted(), Gives: policy.Authority{
+		Tools: map[string]policy.ToolGrant{p.wanted(): {Revision: "r1", Impact: policy.Irreversible, Calls: 9}}}}
+}
+
+// wanted is the tool that the run asks for: that of the call, unless the call is
+// nothing but the request.
+func (p Proposed) wanted() string {
+	if p.Only {
+		return p.Tool + "-wanted"
+	}
+	return p.Tool
 }

@@ -39,7 +39,9 @@ const (
 	ChildOpen        Code = "CHILD_OPEN"        // a call ends before the child that does it
 	FanOut           Code = "FAN_OUT"           // a run has more children than it may have
 	RunsAtOnce       Code = "RUNS_AT_ONCE"      // more runs may be live below a run than allowed
-	Flooded          Code = "FLOODED"           // a run asks for more approvals than it may
+	Flooded          Code = "FLOODED"           // a run asks for more approvals and accesses than it may
+	AccessMissing    Code = "ACCESS_MISSING"    // a call begins with a tool that the run was neither admitted with nor given
+	AccessUnsealed   Code = "ACCESS_UNSEALED"   // what was given is not as it was sealed, or was given too late
 )
 
 // Broken is a promise that a record breaks.
@@ -79,6 +81,7 @@ type Tally struct {
 	marking   policy.Marking // of everything that entered
 	books     books
 	children  children
+	access    access
 	requests  int // since it began, or an operator let it go on
 	most      int
 	cancelled bool
@@ -89,7 +92,7 @@ type Tally struct {
 func NewTally() *Tally {
 	return &Tally{most: run.DefaultApprovals, approvals: map[string]run.ApprovalRequested{}, granted: map[string]bool{}, used: map[string]bool{},
 		held: map[int]bool{}, intents: map[int]int{}, results: map[int]int{}, keys: map[string]int{}, answered: map[string]bool{},
-		recalled: map[[2]string]int{}, briefs: briefs{calls: map[int]int{}, turns: map[int]policy.Marking{}}, books: books{holds: map[string]run.Amount{}, repeated: map[int]bool{}},
+		recalled: map[[2]string]int{}, briefs: briefs{calls: map[int]int{}, turns: map[int]policy.Marking{}}, access: newAccess(), books: books{holds: map[string]run.Amount{}, repeated: map[int]bool{}},
 		children: children{delegated: map[int]bool{}, started: map[string]int{}, live: map[string]bool{}, doing: map[int]string{}}}
 }
 
@@ -107,6 +110,9 @@ func (t *Tally) Note(step Step) *Broken {
 		return broken
 	}
 	if broken := t.briefs.note(step.Event, t.recalled); broken != nil {
+		return broken
+	}
+	if broken := t.access.note(step, t.snapshot); broken != nil {
 		return broken
 	}
 	if broken := t.children.note(step.Event, t.cancelled); broken != nil {
@@ -131,6 +137,10 @@ func (t *Tally) noteAct(step Step) *Broken {
 		t.approvals[event.Approval] = event
 		if t.requests++; t.requests > t.most {
 			return broken(Flooded, "approval %s is one too many", event.Approval)
+		}
+	case run.AccessRequested:
+		if t.requests++; t.requests > t.most {
+			return broken(Flooded, "request %s is one too many", event.Access)
 		}
 	case run.Resumed:
 		t.requests = 0
