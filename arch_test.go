@@ -44,7 +44,7 @@ var layers = map[string][]string{
 	"orchestrator/simulate":            {"orchestrator/engine", "orchestrator/journal/journaltest", "orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
 	"orchestrator/bus":                 {"orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/bus/bustest":         {"orchestrator/bus", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
-	"agents":                           {"agents/bounded", "agents/expression", "agents/manifest", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory/view", "orchestrator/canon", "orchestrator/policy", "orchestrator/run"},
+	"agents":                           {"agents/bounded", "agents/expression", "agents/manifest", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory/view", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "agents/server"},
 	"agents/artifact":                  {"agents", "agents/expression", "agents/manifest", "agents/tool", "memory/document", "orchestrator/canon"},
 	"agents/bounded":                   {"orchestrator/canon"},
 	"agents/credential":                {},
@@ -56,10 +56,12 @@ var layers = map[string][]string{
 	"agents/model/offline":             {"agents/model", "agents/research"},
 	"agents/research":                  {},
 	"agents/tool/findings":             {"agents/research", "agents/tool", "memory", "memory/view", "orchestrator/policy"},
+	"agents/server":                    {"orchestrator/canon"},
+	"agents/tool/mcp":                  {"agents/credential", "agents/server", "agents/tool", "orchestrator/canon", "orchestrator/policy"},
 	"agents/tool/watch":                {"agents/tool", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account"},
-	"agents/perform":                   {"agents", "agents/artifact", "agents/model", "agents/perform/bounds", "agents/model/fanout", "agents/model/offline", "agents/prompt", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"agents/perform":                   {"agents", "agents/artifact", "agents/model", "agents/perform/bounds", "agents/model/fanout", "agents/model/offline", "agents/prompt", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run", "agents/server"},
 	"agents/prompt":                    {"agents", "agents/model", "agents/tool", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
-	"agents/tool":                      {"agents/credential", "memory", "memory/view", "orchestrator/canon", "orchestrator/policy"},
+	"agents/tool":                      {"agents/credential", "memory", "memory/view", "orchestrator/canon", "orchestrator/policy", "agents/server"},
 	"agents/perform/bounds":            {"agents", "orchestrator/policy", "orchestrator/run"},
 	"memory":                           {"memory/embed", "memory/index", "memory/rank", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/policy"},
 	"memory/detect":                    {},
@@ -113,7 +115,7 @@ var layers = map[string][]string{
 	"cmd/gantry/cli/showcase":          {"cmd/gantry/cli/ask", "cmd/gantry/client", "deploy/sample", "orchestrator/run"},
 	"cmd/gantry/client":                {},
 	"cmd/gantry/wire":                  anything,
-	"cmd/gantry/service":               {"agents", "agents/perform", "graph", "graph/opaque", "memory", "orchestrator/bus", "orchestrator/canon", "orchestrator/engine", "orchestrator/group", "orchestrator/journal", "orchestrator/notice", "orchestrator/policy", "orchestrator/run"},
+	"cmd/gantry/service":               {"agents", "agents/perform", "graph", "graph/opaque", "memory", "orchestrator/bus", "orchestrator/canon", "orchestrator/engine", "orchestrator/group", "orchestrator/journal", "orchestrator/notice", "orchestrator/policy", "orchestrator/run", "agents/server"},
 	"cmd/gantry/service/lending":       {"agents", "cmd/gantry/service", "graph", "orchestrator/canon", "orchestrator/engine", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/service/beside":        {"agents/perform", "agents/tool/watch", "cmd/gantry/service", "graph", "orchestrator/run"},
 	"cmd/gantry/service/brain":         {"cmd/gantry/service", "graph", "graph/remembered", "memory", "memory/document", "memory/store", "memory/view", "orchestrator/policy"},
@@ -160,7 +162,7 @@ var homes = map[string][]string{
 }
 
 // pure packages use nothing that a second call could answer differently.
-var pure = []string{"agents/bounded", "agents/expression", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
+var pure = []string{"agents/server", "agents/bounded", "agents/expression", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 

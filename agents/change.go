@@ -63,6 +63,12 @@ func (o Organisation) parts() (map[string]string, error) {
 	for _, d := range o.Tools {
 		objects["tools/"+d.Name] = d
 	}
+	for _, s := range o.Servers {
+		objects["servers/"+s.Name] = s
+	}
+	for _, q := range o.Quarantines {
+		objects["quarantines/"+q.Tool] = q
+	}
 	for _, p := range o.Personas {
 		objects["personas/"+p.Name] = p
 	}
@@ -84,6 +90,7 @@ func (o Organisation) parts() (map[string]string, error) {
 	rest := o
 	rest.Agents, rest.Tools, rest.Personas, rest.Principals = nil, nil, nil, nil
 	rest.Models, rest.Policies, rest.Scripts, rest.Grants = nil, nil, nil, nil
+	rest.Servers, rest.Quarantines = nil, nil
 	if rest.Name != "" {
 		objects["organisation"] = rest
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"gantry.dev/agents/manifest"
+	"gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
 	"gantry.dev/agents/tool/findings"
 	"gantry.dev/agents/tool/watch"
@@ -46,7 +47,7 @@ type LoadOptions struct {
 // LoadDir reads an organisation from its folder:
 //
 //	organisation.yaml, models.yaml, agents/*.yaml, personas/*.yaml,
-//	tools/*.yaml, policies/*.cedar, scripts/*.star
+//	tools/*.yaml, servers/*.yaml, policies/*.cedar, scripts/*.star
 //
 // It returns the whole, valid organisation or Faults with every fault found
 // and no organisation. The same files and options give the same digest. Errors
@@ -131,12 +132,13 @@ func (l *loading) all(options LoadOptions) (Organisation, error) {
 		}
 		p.Roles, p.Clearance = slices.Sorted(slices.Values(p.Roles)), policy.NewLabels(p.Clearance...)
 	}
-	var err [5]error
+	var err [6]error
 	o.Agents, err[0] = folder(l, "agents", Revision{Limits: DefaultLimits()}, func(r Revision) string { return r.Name })
 	o.Personas, err[1] = folder(l, "personas", Persona{}, func(p Persona) string { return p.Name })
 	o.Tools, err[2] = folder(l, "tools", tool.Definition{}, func(d tool.Definition) string { return d.Name })
 	o.Policies, err[3] = l.sources("policies", ".cedar")
 	o.Scripts, err[4] = l.sources("scripts", ".star")
+	o.Servers, err[5] = folder(l, "servers", server.Server{}, func(s server.Server) string { return s.Name })
 	for i := range o.Agents {
 		o.Agents[i] = o.Agents[i].completed()
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/policy"
@@ -44,6 +45,9 @@ type Organisation struct {
 	Deputies     []Deputy           `json:"deputies,omitempty"`
 	Escalation   Escalation         `json:"escalation,omitzero"`
 	Notify       Notify             `json:"notify,omitzero"`
+
+	Servers     []server.Server     `json:"servers,omitempty"`     // MCP servers
+	Quarantines []server.Quarantine `json:"quarantines,omitempty"` // of tools; see Quarantine
 }
 
 // Department is a part of the organisation.
@@ -188,6 +192,14 @@ func (o Organisation) Tool(name string) (tool.Definition, bool) {
 	return find(o.Tools, func(d tool.Definition) bool { return d.Name == name })
 }
 
+// Server returns an MCP server.
+func (o Organisation) Server(name string) (server.Server, bool) { return server.Find(o.Servers, name) }
+
+// Quarantined returns why calls of a tool are kept back, if they are.
+func (o Organisation) Quarantined(name string) (server.Quarantine, bool) {
+	return find(o.Quarantines, func(q server.Quarantine) bool { return q.Tool == name })
+}
+
 // Department returns a department.
 func (o Organisation) Department(name string) (Department, bool) {
 	return find(o.Departments, func(d Department) bool { return d.Name == name })
@@ -249,6 +261,8 @@ func (o Organisation) sorted() Organisation {
 	o.Kills = byName(o.Kills, func(k Kill) string { return string(k.Scope) + " " + k.Name })
 	o.Consents = byName(o.Consents, func(c Consent) string { return c.Persona })
 	o.Deputies = byName(o.Deputies, func(d Deputy) string { return d.Person })
+	o.Servers = byName(o.Servers, func(s server.Server) string { return s.Name })
+	o.Quarantines = byName(o.Quarantines, func(q server.Quarantine) string { return q.Tool })
 	o.Grants = byName(o.Grants, func(g Grant) string { return g.ID })
 	o.Roles = slices.Sorted(slices.Values(o.Roles))
 	o.Egress = slices.Sorted(slices.Values(o.Egress))

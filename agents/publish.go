@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"gantry.dev/agents/server"
+	"gantry.dev/agents/tool"
 	"gantry.dev/orchestrator/policy"
 )
 
@@ -145,7 +147,7 @@ func Lift(current Organisation, scope KillScope, name, by, approvedBy string) (O
 
 // Apply returns what the organisation is after its files were loaded: the
 // loaded configuration with the stages, kills, consents and deputies that people decided,
-// which no file undoes. Both organisations are valid; the result may not be, because a
+// which no file undoes. A quarantine stands until the files pin something else. Both organisations are valid; the result may not be, because a
 // decided stage can ask for what the new files lack, and then it is Faults.
 func Apply(current, loaded Organisation) (Organisation, error) {
 	loaded.Stages = slices.DeleteFunc(slices.Clone(current.Stages), func(d StageDecision) bool {
@@ -159,7 +161,35 @@ func Apply(current, loaded Organisation) (Organisation, error) {
 	})
 	loaded.Deputies = keptDeputies(current, loaded)
 	loaded.Grants = keptGrants(current, loaded)
+	loaded.Quarantines = slices.DeleteFunc(slices.Clone(current.Quarantines), func(q server.Quarantine) bool { return !loaded.stands(q) })
 	return loaded.checked()
+}
+
+// Keep records that calls of a tool are kept back. Nobody's word is needed: it
+// only ever stops. It changes nothing where the tool is kept back already, or
+// is no longer the one that was looked at.
+func Keep(current Organisation, q server.Quarantine) (Organisation, error) {
+	if _, kept := current.Quarantined(q.Tool); kept || !current.stands(q) {
+		return current, nil
+	}
+	next := current
+	next.Quarantines = append(slices.Clone(current.Quarantines), q)
+	return next.checked()
+}
+
+// stands reports whether a tool is still pinned as it was when it was kept back.
+func (o Organisation) stands(q server.Quarantine) bool {
+	d, known := o.Tool(q.Tool)
+	if !known || d.Kind != tool.KindMCP {
+		return false
+	}
+	offered, err := tool.ReadOffered(d)
+	if err != nil || offered.Pin != q.Pin {
+		return false
+	}
+	s, known := o.Server(offered.Server)
+	digest, err := s.Digest()
+	return known && err == nil && digest == q.Server
 }
 
 func (o Organisation) checked() (Organisation, error) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"gantry.dev/agents/manifest"
+	"gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
 	"gantry.dev/agents/tool/findings"
 	"gantry.dev/agents/tool/watch"
@@ -41,6 +42,7 @@ func (o Organisation) faults() Faults {
 	v.models()
 	v.personas()
 	v.tools()
+	v.servers()
 	v.memory()
 	v.policies()
 	for _, revision := range o.Agents {
@@ -273,6 +275,37 @@ func (v *validation) tools() {
 		v.accountable(object, "", d.Owner, d.Contact)
 		v.knownLabels(object, "result.labels", d.Result.Labels)
 		v.egress(object, d)
+		v.offered(object, d)
+	}
+}
+
+// servers finds what does not fit in the MCP servers.
+func (v *validation) servers() {
+	unique(v, organisationFile, "servers[%d].name", v.o.Servers, func(s server.Server) string { return s.Name })
+	for _, s := range v.o.Servers {
+		object := "servers/" + s.Name
+		for _, fault := range s.Faults() {
+			v.add(object, fault.Path, "%s", fault.Sentence)
+		}
+		v.accountable(object, "", s.Owner, s.Contact)
+		if s.Transport == server.HTTP {
+			v.require(slices.Contains(v.o.Egress, s.Address()), object, "url", "%s is not in the egress list of %s", s.Address(), organisationFile)
+		}
+	}
+	for _, q := range v.o.Quarantines {
+		d, known := v.o.Tool(q.Tool)
+		v.require(known && d.Kind == tool.KindMCP, "quarantines/"+q.Tool, "tool", "there is no MCP tool %q to keep back", q.Tool)
+	}
+}
+
+// offered requires that the server of an MCP tool is registered.
+func (v *validation) offered(object string, d tool.Definition) {
+	if d.Kind != tool.KindMCP {
+		return
+	}
+	if offered, err := tool.ReadOffered(d); err == nil {
+		_, known := v.o.Server(offered.Server)
+		v.require(known, object, "server.server", "there is no server %q in servers/", offered.Server)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"gantry.dev/agents/model/fanout"
 	"gantry.dev/agents/model/offline"
 	"gantry.dev/agents/perform/bounds"
+	"gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
 	"gantry.dev/agents/tool/findings"
 	"gantry.dev/agents/tool/watch"
@@ -24,8 +25,14 @@ type Builder struct {
 	Credentials tool.Credentials
 	Memory      Memory        // what runs recall from; nil for none
 	Runs        watch.Journal // where sidecars look what happens in their main run; nil for none
+	Servers     Servers       // where MCP servers are reached; nil: their tools are not served here
 	// Provider opens a provider that is not embedded.
 	Provider func(agents.Model) (model.Provider, error)
+}
+
+// Servers gives the tools of an organisation's MCP servers.
+type Servers interface {
+	Tool(organisation string, d tool.Definition, s server.Server, egress *tool.Egress) (tool.Tool, error)
 }
 
 // Build makes a kit. An error names everything that does not fit.
@@ -94,20 +101,37 @@ func (b Builder) box(o agents.Organisation) (*tool.Box, error) {
 	}
 	var faults []error
 	for _, definition := range o.Tools {
-		if definition.Kind != tool.KindHTTP {
-			continue
-		}
-		t, err := tool.NewHTTP(definition, egress, b.Credentials)
+		t, err := b.outside(o, definition, egress)
 		if err != nil {
 			faults = append(faults, err)
-			continue
+		} else if t != nil {
+			tools = append(tools, t)
 		}
-		tools = append(tools, t)
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
 	return tool.NewBox(tools...)
+}
+
+// outside is the tool of a definition that somebody else performs; nil for any
+// other.
+func (b Builder) outside(o agents.Organisation, d tool.Definition, egress *tool.Egress) (tool.Tool, error) {
+	switch {
+	case d.Kind == tool.KindHTTP:
+		return tool.NewHTTP(d, egress, b.Credentials)
+	case d.Kind == tool.KindMCP && b.Servers != nil:
+		offered, err := tool.ReadOffered(d)
+		if err != nil {
+			return nil, err
+		}
+		s, known := o.Server(offered.Server)
+		if !known {
+			return nil, fmt.Errorf("tool %q: there is no server %q", d.Name, offered.Server)
+		}
+		return b.Servers.Tool(o.Name, d, s, egress)
+	}
+	return nil, nil
 }
 
 func (b Builder) providers(o agents.Organisation) (map[string]model.Provider, error) {

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"gantry.dev/agents/server"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/policy"
 )
@@ -18,6 +20,7 @@ import (
 const (
 	KindBuiltin = "builtin"
 	KindHTTP    = "http"
+	KindMCP     = "mcp"
 )
 
 // The bounds of a contract.
@@ -161,8 +164,56 @@ func (d Definition) kindFaults() error {
 	case KindHTTP:
 		_, err := readServer(d)
 		return err
+	case KindMCP:
+		_, err := ReadOffered(d)
+		return err
 	}
-	return fmt.Errorf("the kind must be %q or %q", KindBuiltin, KindHTTP)
+	return fmt.Errorf("the kind must be %q, %q or %q", KindBuiltin, KindHTTP, KindMCP)
+}
+
+// Offered says what a tool of kind "mcp" is at its server: the Server of its
+// Definition.
+type Offered struct {
+	Server string        `json:"server"`         // name of a registered server
+	Tool   string        `json:"tool"`           // as the server names it, or one of the operations
+	Pin    string        `json:"pin,omitempty"`  // of what the server gave when its owner looked; an operation has none
+	Seen   *server.Offer `json:"seen,omitempty"` // what that was, word for word; nothing of it reaches a model
+	// Unsure says that an error result does not mean that nothing was done.
+	Unsure bool `json:"unsure,omitempty"`
+}
+
+// The operations of a server that can be registered like tools of it.
+const (
+	ReadResource = "resources/read" // arguments: uri
+	GetPrompt    = "prompts/get"    // arguments: name, and arguments as texts
+)
+
+// Operation reports whether it is no tool of the server but an operation of
+// the protocol.
+func (o Offered) Operation() bool { return o.Tool == ReadResource || o.Tool == GetPrompt }
+
+// ReadOffered returns what a tool of kind "mcp" is at its server, or what is
+// wrong with that.
+func ReadOffered(d Definition) (Offered, error) {
+	var o Offered
+	if err := decodeStrictly(d.Server, &o); err != nil {
+		return Offered{}, fmt.Errorf("server: %w", err)
+	}
+	switch {
+	case !strings.HasPrefix(d.Name, o.Server+".") || o.Server == "":
+		return Offered{}, errors.New("server: the tool's name must begin with the server's name and a dot")
+	case o.Tool == "":
+		return Offered{}, errors.New("server: tool: name the tool as the server does")
+	case o.Operation() && (o.Pin != "" || o.Seen != nil):
+		return Offered{}, errors.New("server: pin: an operation of the protocol has no definition to pin")
+	case !o.Operation() && o.Pin == "":
+		return Offered{}, errors.New("server: pin: what the server gives must be pinned; write it with gantry tool add or gantry tool pin")
+	case o.Seen != nil && o.Seen.Pin() != o.Pin:
+		return Offered{}, errors.New("server: seen: this is not what the pin was made of")
+	case d.Class == policy.Checkable:
+		return Offered{}, errors.New("class: an MCP server cannot be asked for an outcome; use KEYED where it deduplicates, else OPAQUE")
+	}
+	return o, nil
 }
 
 // declares reports as an error that a pointer leads to no declared argument,

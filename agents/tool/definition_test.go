@@ -41,7 +41,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{"fact \"x\"", func(d *tool.Definition) { d.Facts = map[string]string{"x": "amount"} }},
 		{"control", func(d *tool.Definition) { d.Control = []string{"/nowhere"} }},
 		{"no server", func(d *tool.Definition) { d.Server = json.RawMessage(`{}`) }},
-		{"the kind must be", func(d *tool.Definition) { d.Kind = "mcp" }},
+		{"the kind must be", func(d *tool.Definition) { d.Kind = "soap" }},
 		{"server", func(d *tool.Definition) { d.Kind = tool.KindHTTP }},
 	} {
 		d := refund()

@@ -132,10 +132,10 @@ func (e *Egress) addresses(ctx context.Context, host string) ([]netip.Addr, erro
 	return found, err
 }
 
-// transport returns a transport that uses the guard and nothing of the
+// Transport returns a transport that uses the guard and nothing of the
 // process's environment. It keeps no connection: a request on a kept one may
 // be sent twice by the library, which our records would not show.
-func (e *Egress) transport() *http.Transport {
+func (e *Egress) Transport() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{

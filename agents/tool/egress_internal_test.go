@@ -11,5 +11,5 @@ import (
 func TestTransportUsesNoProxyOfTheProcess(t *testing.T) {
 	egress, err := NewEgress(nil, nil, nil)
 	require.NoError(t, err)
-	require.Nil(t, egress.transport().Proxy)
+	require.Nil(t, egress.Transport().Proxy)
 }

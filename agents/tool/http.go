@@ -178,7 +178,7 @@ func (t *httpTool) send(ctx context.Context, method string, target, home *url.UR
 	if err := t.fillHeaders(ctx, request, home, len(body) > 0, invocation); err != nil {
 		return answer{}, nil, err
 	}
-	response, err := t.egress.transport().RoundTrip(request)
+	response, err := t.egress.Transport().RoundTrip(request)
 	if err != nil {
 		return answer{}, nil, t.transportFailure(ctx, err, connected.Load())
 	}

@@ -23,6 +23,8 @@ const (
 	FailedBroken        = "TOOL_REPLY_BROKEN"  // sent, perhaps, and no whole answer came back
 	FailedStatus        = "TOOL_STATUS"        // answered with a status that says neither yes nor no
 	FailedEgress        = "EGRESS_DENIED"      // the destination is not allowed
+	FailedChanged       = "TOOL_CHANGED"       // the tool is another than the pinned one; nothing was sent
+	FailedGone          = "TOOL_GONE"          // the server has no such tool any more; nothing was sent
 	FailedCredential    = "CREDENTIAL_MISSING" //nolint:gosec // a code: the credential could not be had
 )
 

@@ -30,7 +30,7 @@ type Definition struct {
 	Owner       string             `json:"owner"`                // principal id: answers for the tool, decides held calls
 	Contact     string             `json:"contact"`              // who is told of incidents
 	Result      policy.Marking     `json:"result"`               // marking of what comes back
-	Kind        string             `json:"kind"`                 // "builtin" or "http"
+	Kind        string             `json:"kind"`                 // "builtin", "http" or "mcp"
 	Server      json.RawMessage    `json:"server,omitempty"`     // the adapter's own configuration, part of the digest
 }
 
@@ -144,6 +144,13 @@ type Tool interface {
 // still happen.
 type Prober interface {
 	Probe(ctx context.Context, invocation Invocation) (result Result, found bool, err error)
+}
+
+// Pinned is a Tool whose definition somebody else can change. Verify looks for
+// a call, without making it, whether it is still the one that was pinned, and has the tool quarantined
+// where it is not; what could not be looked at is an error too.
+type Pinned interface {
+	Verify(ctx context.Context, invocation Invocation) error
 }
 
 // Checked is a proposed call that passed the contract.

@@ -10,6 +10,7 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/perform"
+	"gantry.dev/agents/server"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
@@ -181,6 +182,19 @@ func (k *Kits) Apply(ctx context.Context, loaded agents.Organisation) (digest st
 	}
 	digest, err = after.Digest()
 	return digest, changed, err
+}
+
+// Quarantine keeps calls of a tool back, for every worker at once: what is in
+// force is a condition of every intent's write.
+func (k *Kits) Quarantine(ctx context.Context, organisation string, q server.Quarantine) error {
+	_, err := k.change(ctx, organisation, nil, func(current agents.Organisation) (Step, error) {
+		next, err := agents.Keep(current, q)
+		if err != nil || len(next.Quarantines) == len(current.Quarantines) {
+			return Step{}, err
+		}
+		return Step{Next: &next}, nil
+	})
+	return err
 }
 
 // moved are the limits that files set anew or changed, in the period of now and

@@ -1,14 +1,18 @@
 package wire
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/url"
+	"path/filepath"
 	"strconv"
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
+	registered "gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
+	"gantry.dev/agents/tool/mcp"
 )
 
 // egressOf reads the destinations that an organisation lets its tools reach.
@@ -43,6 +47,15 @@ func egressOf(o agents.Organisation) (*tool.Egress, error) {
 		}
 	}
 	return tool.NewEgress(allowed, net.DefaultResolver, (&net.Dialer{}).DialContext)
+}
+
+// openServers makes ready to reach MCP servers. What one of them changes is
+// kept back by a change of what is in force.
+func (p *Platform) openServers() *mcp.Pool {
+	return mcp.NewPool(mcp.Config{Credentials: p.secrets, Folder: filepath.Join(p.Config.Folder, "servers"), Log: p.Config.Log,
+		Quarantine: func(ctx context.Context, organisation string, q registered.Quarantine) error {
+			return p.Kits.Quarantine(context.WithoutCancel(ctx), organisation, q)
+		}})
 }
 
 // openAI is where OpenAI's own models answer.

@@ -12,6 +12,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/credential"
 	"gantry.dev/agents/perform"
+	"gantry.dev/agents/tool/mcp"
 	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/cmd/gantry/service/beside"
 	"gantry.dev/cmd/gantry/service/groups"
@@ -45,6 +46,7 @@ type Platform struct {
 	secrets  *credential.Store
 	tracer   *telemetry.Tracer // nil where nothing is traced
 	files    *os.Root
+	servers  *mcp.Pool
 	server   *server
 	verifier *edge.Verifier
 	texts    [textLanes]chan bus.TextDelta
@@ -103,7 +105,8 @@ func (p *Platform) build(ctx context.Context) (err error) {
 			return fmt.Errorf("files: %w", err)
 		}
 	}
-	p.Kits = service.NewKits(p.Store, perform.Builder{Files: p.files, Memory: p.Brain, Runs: beside.Watch{Service: p.Service}, Egress: egressOf, Credentials: p.secrets, Provider: p.provider})
+	p.servers = p.openServers()
+	p.Kits = service.NewKits(p.Store, perform.Builder{Files: p.files, Memory: p.Brain, Runs: beside.Watch{Service: p.Service}, Egress: egressOf, Credentials: p.secrets, Provider: p.provider, Servers: p.servers})
 	p.Hub = bus.NewHub(p.Store, entries{p.Store})
 	p.relay = bus.NewRelay(p.bus, writers{p.Store}, p.Store)
 	var truth engine.Journal = p.Store
@@ -193,6 +196,9 @@ func (p *Platform) Close() error {
 	p.world.Close()
 	if p.stopEffects != nil {
 		p.stopEffects()
+	}
+	if p.servers != nil {
+		faults = append(faults, p.servers.Close())
 	}
 	if p.Hub != nil {
 		p.Hub.Close()

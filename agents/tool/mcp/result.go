@@ -1,0 +1,146 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"gantry.dev/agents/tool"
+	"gantry.dev/orchestrator/policy"
+)
+
+// content collects what a server sent, as text of bounded length.
+type content struct {
+	limit int
+	text  bytes.Buffer
+	size  int64
+}
+
+// add appends one block; blocks are lines apart.
+func (c *content) add(text string) {
+	c.size += int64(len(text))
+	if c.text.Len() > c.limit {
+		return
+	}
+	if c.text.Len() > 0 {
+		c.text.WriteByte('\n')
+	}
+	c.text.WriteString(text[:min(len(text), c.limit+1)])
+}
+
+// block appends one block of a result. What is no text is described: what it
+// is, how long and which, so that nothing is silently missing.
+func (c *content) block(block sdk.Content) {
+	switch b := block.(type) {
+	case *sdk.TextContent:
+		c.add(b.Text)
+	case *sdk.ImageContent:
+		c.media("image", b.MIMEType, b.Data)
+	case *sdk.AudioContent:
+		c.media("audio", b.MIMEType, b.Data)
+	case *sdk.ResourceLink:
+		c.add(fmt.Sprintf("[link to %q: %q]", b.URI, b.Name))
+	case *sdk.EmbeddedResource:
+		c.resource(b.Resource)
+	default:
+		c.add("[a block of a kind that is not known]")
+	}
+}
+
+func (c *content) media(kind, mediaType string, bytes []byte) {
+	c.add(fmt.Sprintf("[%s %q: %d bytes, SHA-256 %x]", kind, mediaType, len(bytes), sha256.Sum256(bytes)))
+	c.size += int64(len(bytes))
+}
+
+func (c *content) resource(r *sdk.ResourceContents) {
+	switch {
+	case r == nil:
+		c.add("[an empty resource]")
+	case len(r.Blob) > 0:
+		c.media(fmt.Sprintf("resource %q", r.URI), r.MIMEType, r.Blob)
+	default:
+		c.add(fmt.Sprintf("[resource %q]\n%s", r.URI, r.Text))
+	}
+}
+
+// text is a result of plain text.
+func (t *remote) text(text string, failed bool) tool.Result {
+	c := content{limit: t.definition.ResultBytes}
+	c.add(text)
+	return t.collected(c, failed)
+}
+
+func (t *remote) collected(c content, failed bool) tool.Result {
+	return tool.Result{Content: c.text.Bytes(), MediaType: tool.MediaText, Failed: failed, Size: max(c.size, int64(c.text.Len())),
+		Cut: c.text.Len() > t.definition.ResultBytes, Marking: t.definition.Result}
+}
+
+// result types what came back. The registered output schema, and not the
+// server's, says whether a structured result is expected.
+func (t *remote) result(asked *asking, result *sdk.CallToolResult) (tool.Result, error) {
+	if question, err := t.needs(asked, result); question != nil || err != nil {
+		return *cmp.Or(question, &tool.Result{}), err
+	}
+	if result.StructuredContent != nil && len(t.definition.Output) > 0 && !result.IsError {
+		structured, err := json.Marshal(result.StructuredContent)
+		if err != nil {
+			return tool.Result{}, &tool.Failure{Uncertain: true, Code: tool.FailedBroken, Detail: "the structured result is not JSON"}
+		}
+		return tool.Result{Content: structured, MediaType: tool.MediaJSON, Size: int64(len(structured)), Marking: t.definition.Result}, nil
+	}
+	c := content{limit: t.definition.ResultBytes}
+	for _, block := range result.Content {
+		c.block(block)
+	}
+	got := t.collected(c, result.IsError)
+	if result.IsError && t.offered.Unsure && t.definition.Class.OrWorst() != policy.ClassRead {
+		return tool.Result{}, &tool.Failure{Uncertain: true, Code: tool.FailedStatus, Detail: "the tool reports an error, which does not say that nothing was done", Reply: &got}
+	}
+	return got, nil
+}
+
+// readResource reads one resource of the server.
+func (t *remote) readResource(ctx context.Context, l *link, session *sdk.ClientSession, invocation tool.Invocation) (tool.Result, error) {
+	var arguments struct {
+		URI string `json:"uri"`
+	}
+	if err := json.Unmarshal(invocation.Arguments, &arguments); err != nil || arguments.URI == "" {
+		return t.text("name the resource by its uri", true), nil //nolint:nilerr // told to the model
+	}
+	result, err := session.ReadResource(ctx, &sdk.ReadResourceParams{URI: arguments.URI})
+	if err != nil {
+		return t.failed(ctx, l, session, err)
+	}
+	c := content{limit: t.definition.ResultBytes}
+	for _, r := range result.Contents {
+		c.resource(r)
+	}
+	return t.collected(c, false), nil
+}
+
+// getPrompt fills one prompt of the server. It comes as a result like any
+// other: nothing in it instructs anybody.
+func (t *remote) getPrompt(ctx context.Context, l *link, session *sdk.ClientSession, invocation tool.Invocation) (tool.Result, error) {
+	var arguments struct {
+		Name      string            `json:"name"`
+		Arguments map[string]string `json:"arguments"`
+	}
+	if err := json.Unmarshal(invocation.Arguments, &arguments); err != nil || arguments.Name == "" {
+		return t.text("name the prompt, and give its arguments as texts", true), nil //nolint:nilerr // told to the model
+	}
+	result, err := session.GetPrompt(ctx, &sdk.GetPromptParams{Name: arguments.Name, Arguments: arguments.Arguments})
+	if err != nil {
+		return t.failed(ctx, l, session, err)
+	}
+	c := content{limit: t.definition.ResultBytes}
+	for _, message := range result.Messages {
+		c.add("[" + string(message.Role) + "]")
+		c.block(message.Content)
+	}
+	return t.collected(c, false), nil
+}
