@@ -142,7 +142,12 @@ func (l *loading) all(options LoadOptions) (Organisation, error) {
 	for i := range o.Agents {
 		o.Agents[i] = o.Agents[i].completed()
 	}
-	l.substitute(o.Tools, o.Endpoints)
+	for i, d := range o.Tools {
+		o.Tools[i].Server = l.substitute("tools/"+d.Name, "server", d.Server, o.Endpoints)
+	}
+	for i, s := range o.Servers {
+		o.Servers[i].URL = string(l.substitute("servers/"+s.Name, "url", []byte(s.URL), o.Endpoints))
+	}
 	o.Tools = append(o.Tools, l.builtins(o.Builtins)...)
 	return o, errors.Join(err[:]...)
 }
@@ -261,19 +266,16 @@ func (l *loading) override(endpoints, with map[string]string) {
 var variable = regexp.MustCompile(`\$\{([^}]*)\}`)
 
 // substitute puts the endpoints into the servers of the tools, and only there.
-func (l *loading) substitute(tools []tool.Definition, endpoints map[string]string) {
-	for i, definition := range tools {
-		file := l.files["tools/"+definition.Name]
-		tools[i].Server = variable.ReplaceAllFunc(definition.Server, func(match []byte) []byte {
-			name := string(match[2 : len(match)-1])
-			value, known := endpoints[name]
-			if !known {
-				l.add(file, "server", fmt.Sprintf("there is no endpoint %q in %s", name, organisationFile))
-			}
-			quoted, _ := json.Marshal(value)
-			return bytes.Trim(quoted, `"`)
-		})
-	}
+func (l *loading) substitute(object, path string, text []byte, endpoints map[string]string) []byte {
+	return variable.ReplaceAllFunc(text, func(match []byte) []byte {
+		name := string(match[2 : len(match)-1])
+		value, known := endpoints[name]
+		if !known {
+			l.add(l.files[object], path, fmt.Sprintf("there is no endpoint %q in %s", name, organisationFile))
+		}
+		quoted, _ := json.Marshal(value)
+		return bytes.Trim(quoted, `"`)
+	})
 }
 
 // builtins returns the definitions of the tools that come with the platform,

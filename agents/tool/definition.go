@@ -180,6 +180,36 @@ type Offered struct {
 	Seen   *server.Offer `json:"seen,omitempty"` // what that was, word for word; nothing of it reaches a model
 	// Unsure says that an error result does not mean that nothing was done.
 	Unsure bool `json:"unsure,omitempty"`
+	// Look says how the outcome of a call can be looked up, for the class
+	// CHECKABLE.
+	Look *Look `json:"look,omitempty"`
+}
+
+// Look is a reading tool of the same server that tells under which key something
+// was done last.
+type Look struct {
+	Tool      string            `json:"tool"`      // as the server names it
+	Pin       string            `json:"pin"`       // of what the server gave when its owner looked
+	Arguments map[string]string `json:"arguments"` // argument to JSON pointer into those of the call
+	Key       string            `json:"key"`       // JSON pointer into the result, to the key of the call that did it
+}
+
+// For returns what the reading tool is called with for a call with these
+// arguments. Errors are *Failure.
+func (l Look) For(arguments []byte) (map[string]any, error) {
+	document, err := decodeJSON(arguments)
+	if err != nil {
+		return nil, &Failure{Code: FailedError, Detail: "the recorded arguments are not JSON"}
+	}
+	filled := map[string]any{}
+	for name, pointer := range l.Arguments {
+		value, found := LookUp(document, pointer)
+		if !found {
+			return nil, &Failure{Code: FailedError, Detail: "the outcome cannot be looked up: an argument is missing"}
+		}
+		filled[name] = value
+	}
+	return filled, nil
 }
 
 // The operations of a server that can be registered like tools of it.
@@ -210,8 +240,10 @@ func ReadOffered(d Definition) (Offered, error) {
 		return Offered{}, errors.New("server: pin: what the server gives must be pinned; write it with gantry tool add or gantry tool pin")
 	case o.Seen != nil && o.Seen.Pin() != o.Pin:
 		return Offered{}, errors.New("server: seen: this is not what the pin was made of")
-	case d.Class == policy.Checkable:
-		return Offered{}, errors.New("class: an MCP server cannot be asked for an outcome; use KEYED where it deduplicates, else OPAQUE")
+	case (d.Class == policy.Checkable) != (o.Look != nil):
+		return Offered{}, errors.New("server: look: say how an outcome is looked up for the class CHECKABLE, and for no other; without one use KEYED where the server deduplicates, else OPAQUE")
+	case o.Look != nil && (o.Look.Tool == "" || o.Look.Pin == "" || o.Look.Key == ""):
+		return Offered{}, errors.New("server: look: it needs a tool with its pin, and a key")
 	}
 	return o, nil
 }

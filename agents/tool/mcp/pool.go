@@ -90,6 +90,9 @@ func (p *Pool) Tool(organisation string, d tool.Definition, s server.Server, egr
 	if _, err := t.link(""); err != nil {
 		return nil, fmt.Errorf("tool %q: %w", d.Name, err)
 	}
+	if offered.Look != nil {
+		return looker{t}, nil
+	}
 	return t, nil
 }
 
