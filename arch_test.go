@@ -49,6 +49,13 @@ var layers = map[string][]string{
 	"agents/bounded":                   {"orchestrator/canon"},
 	"agents/credential":                {},
 	"agents/expression":                {"orchestrator/canon"},
+	"agents":                           {"agents/bounded", "agents/catalogue", "agents/manifest", "agents/route", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory/view", "orchestrator/canon", "orchestrator/policy", "orchestrator/run"},
+	"agents/bounded":                   {"orchestrator/canon"},
+	"agents/credential":                {},
+	"agents/catalogue":                 {"orchestrator/policy"},
+	"agents/route":                     {"agents/catalogue", "orchestrator/policy"},
+	"agents/model/health":              {"agents/catalogue", "agents/model"},
+	"agents/perform/choice":            {"agents", "agents/catalogue", "agents/model", "agents/model/health", "agents/route", "orchestrator/policy", "orchestrator/run"},
 	"agents/manifest":                  {},
 	"agents/model":                     {"orchestrator/canon", "orchestrator/policy"},
 	"agents/model/fanout":              {"agents/model", "agents/research"},
@@ -60,6 +67,8 @@ var layers = map[string][]string{
 	"agents/tool/mcp":                  {"agents/credential", "agents/server", "agents/tool", "orchestrator/canon", "orchestrator/policy"},
 	"agents/tool/watch":                {"agents/tool", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account"},
 	"agents/perform":                   {"agents", "agents/artifact", "agents/model", "agents/perform/bounds", "agents/model/fanout", "agents/model/offline", "agents/prompt", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run", "agents/server"},
+	"agents/perform":                   {"agents", "agents/artifact", "agents/model", "agents/perform/bounds", "agents/model/fanout", "agents/model/offline", "agents/prompt", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"agents/perform":                   {"agents", "agents/model", "agents/model/fanout", "agents/model/health", "agents/model/offline", "agents/perform/bounds", "agents/perform/choice", "agents/prompt", "agents/route", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"agents/prompt":                    {"agents", "agents/model", "agents/tool", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"agents/tool":                      {"agents/credential", "memory", "memory/view", "orchestrator/canon", "orchestrator/policy", "agents/server"},
 	"agents/perform/bounds":            {"agents", "orchestrator/policy", "orchestrator/run"},
@@ -163,6 +172,8 @@ var homes = map[string][]string{
 
 // pure packages use nothing that a second call could answer differently.
 var pure = []string{"agents/server", "agents/bounded", "agents/expression", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
+var pure = []string{"agents/bounded", "agents/expression", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
+var pure = []string{"agents/bounded", "agents/catalogue", "agents/route", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gantry.dev/agents/catalogue"
 	"gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
 	"gantry.dev/orchestrator/canon"
@@ -135,6 +136,8 @@ type LabelRule struct {
 	Description string       `json:"description"`
 	Models      []string     `json:"models,omitempty"` // the only models that may read it; empty: any
 	Open        bool         `json:"open,omitempty"`   // everybody may be told that a text carries it
+
+	Residency []string `json:"residency,omitempty"` // the only places whose models may read it; empty: any
 }
 
 // Persona is the voice that an agent speaks in.
@@ -152,31 +155,13 @@ type Source struct {
 }
 
 // Model is one entry of the catalogue of models.
-type Model struct {
-	Name      string `json:"name"`               // as agents and labels name it
-	Provider  string `json:"provider"`           // "offline", "script", "fanout", "openai", …
-	Model     string `json:"model,omitempty"`    // the provider's own name of it
-	Script    string `json:"script,omitempty"`   // of Scripts, for the provider "script"
-	Endpoint  string `json:"endpoint,omitempty"` // base URL; empty: the provider's own
-	Secret    string `json:"secret,omitempty"`   // reference of the key, never the key
-	Tier      int    `json:"tier"`               // quality, higher is better
-	Context   int64  `json:"context"`            // tokens that a prompt and its answer may have
-	MaxOutput int64  `json:"maxOutput"`          // tokens of one answer
-	Tools     bool   `json:"tools"`              // can propose calls
-	Residency string `json:"residency,omitempty"`
-	Prices    Prices `json:"prices"`
-}
+type Model = catalogue.Model
 
 // ProviderScript is the provider whose models run a script.
-const ProviderScript = "script"
+const ProviderScript = catalogue.Script
 
 // Prices are micro-dollars for a million tokens.
-type Prices struct {
-	Input      int64 `json:"input"`
-	CacheRead  int64 `json:"cacheRead"`
-	CacheWrite int64 `json:"cacheWrite"`
-	Output     int64 `json:"output"` // of reasoning too
-}
+type Prices = catalogue.Prices
 
 // Digest returns the digest of the whole configuration. Its errors are those
 // of canon.Marshal, which no validated organisation gives.

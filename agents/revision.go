@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"gantry.dev/agents/route"
 	"gantry.dev/agents/tool"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/canon"
@@ -34,7 +35,8 @@ type Revision struct {
 	Stage        policy.Stage  `json:"stage"`               // as published; see Organisation.Stage
 	Clearance    policy.Labels `json:"clearance,omitempty"` // labels that it may read at most
 	Instructions string        `json:"instructions"`
-	Models       []string      `json:"models"` // preferred first
+	Models       []string      `json:"models"`          // preferred first
+	Choice       Choice        `json:"choice,omitzero"` // how one of them is chosen for a turn
 	Tools        []ToolUse     `json:"tools,omitempty"`
 	Spaces       Spaces        `json:"spaces"`
 	Memory       *Recall       `json:"memory,omitempty"` // without it runs recall nothing by themselves
@@ -55,6 +57,27 @@ type Requestable struct {
 	Models   []string      `json:"models,omitempty"`   // of the catalogue
 	MicroUSD int64         `json:"microUsd,omitempty"` // micro-dollars of one request at most
 	Tokens   int64         `json:"tokens,omitempty"`   // of one request at most
+}
+
+// Choice says how a model is chosen for a turn among those that a revision
+// names. Its zero value takes the cheapest that is right and as good as the
+// first.
+type Choice struct {
+	Prefer  route.Prefer `json:"prefer,omitempty"`  // empty: cheapest
+	Tier    int          `json:"tier,omitempty"`    // no model below it is taken; 0: any, those below the first one's only where there is no other
+	Quality int          `json:"quality,omitempty"` // percent that a model that was measured must have reached; 0: any
+}
+
+// choice finds what does not fit in how a revision's models are chosen.
+func (v *validation) choice(object string, r Revision) {
+	c := r.Choice
+	v.require(slices.Contains([]route.Prefer{"", route.Cheapest, route.InOrder}, c.Prefer), object, "choice.prefer", "must be %s or %s", route.Cheapest, route.InOrder)
+	v.require(c.Quality >= 0 && c.Quality <= 100, object, "choice.quality", "must be 0 to 100")
+	named := func(is func(Model) bool) bool {
+		return slices.ContainsFunc(r.Models, func(name string) bool { m, known := v.o.Model(name); return !known || is(m) })
+	}
+	v.require(c.Tier >= 0 && named(func(m Model) bool { return m.Tier >= c.Tier }), object, "choice.tier", "none of the agent's models reaches it")
+	v.require(len(r.Tools) == 0 || named(func(m Model) bool { return m.Tools }), object, "models", "the agent has tools, and none of its models can propose calls")
 }
 
 // ToolUse allows one tool to an agent, within bounds.

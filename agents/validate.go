@@ -226,6 +226,10 @@ func (v *validation) labels() {
 			_, known := v.o.Model(model)
 			v.require(known, file, fmt.Sprintf("%smodels[%d]", at, n), "there is no model %q", model)
 		}
+		for n, place := range l.Residency {
+			stands := slices.ContainsFunc(v.o.Models, func(m Model) bool { return m.Residency == place })
+			v.require(stands, file, fmt.Sprintf("%sresidency[%d]", at, n), "no model has the residency %q", place)
+		}
 	}
 }
 
@@ -234,15 +238,12 @@ func (v *validation) models() {
 	unique(v, file, "models[%d].name", v.o.Models, func(m Model) string { return m.Name })
 	for i, m := range v.o.Models {
 		at := fmt.Sprintf("models[%d].", i)
-		v.require(plainID.MatchString(m.Name), file, at+"name", "must be lower-case letters, digits, dots and dashes")
-		v.require(m.Provider != "", file, at+"provider", "a provider is needed")
-		v.require(m.Context > 0, file, at+"context", "must be above 0")
-		v.require(m.MaxOutput > 0 && m.MaxOutput <= m.Context, file, at+"maxOutput", "must be above 0 and at most the context")
-		prices := m.Prices
-		v.require(min(prices.Input, prices.CacheRead, prices.CacheWrite, prices.Output) >= 0, file, at+"prices", "must not be negative")
+		for _, fault := range m.Faults() {
+			v.add(file, at+fault.Path, "%s", fault.Sentence)
+		}
+		v.knownLabels(file, at+"labels", m.Labels)
 		_, known := v.o.Script(m.Script)
 		v.require(m.Script == "" || known, file, at+"script", "there is no script %q", m.Script)
-		v.require(m.Provider != ProviderScript || m.Script != "", file, at+"script", "a model of this provider needs a script")
 		v.require(m.Endpoint == "" || isBase(m.Endpoint), file, at+"endpoint", "must be an http or https URL without query")
 	}
 }

@@ -33,6 +33,7 @@ func (v *validation) agent(r Revision) {
 		_, known := v.o.Model(name)
 		v.require(known, object, fmt.Sprintf("models[%d]", i), "there is no model %q", name)
 	}
+	v.choice(object, r)
 	v.knownLabels(object, "clearance", r.Clearance)
 	v.spaces(object, r)
 	v.recall(object, r.Memory)

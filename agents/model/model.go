@@ -157,6 +157,16 @@ func (e *Error) Error() string { return "model: " + string(e.Kind) + ": " + e.De
 // logs.
 func (e *Error) Unwrap() error { return e.cause }
 
+// Out reports whether the model is out rather than the request wrong: it could
+// not be reached, took nothing, or said nothing in time.
+func (e *Error) Out() bool {
+	switch e.Kind {
+	case RateLimited, Overloaded, Unreachable, TimedOut:
+		return true
+	}
+	return false
+}
+
 // Retryable reports whether the same request may be sent again.
 func (e *Error) Retryable() bool {
 	switch e.Kind {

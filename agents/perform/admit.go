@@ -250,7 +250,7 @@ func (r recalling) into(ctx context.Context, started *run.Started, id string, go
 	asks := asking{memory: r.kit.Memory, budget: *r.revision.Memory, key: goal.Salt, marking: marking,
 		reader: readerOf(r.kit.Organisation, started.Subject, *started, started.Authority, id, marking),
 		mayRead: func(labels policy.Labels) bool {
-			return firstModel(r.kit, r.kit, r.revision, started.Authority, labels) >= 0
+			return situation(r.kit, r.kit, r.revision, started.Authority, labels).Reads()
 		}}
 	asks.budget.OnOutage = agents.DegradeOnOutage // who waits does so before the first turn
 	got, err := asks.about(ctx, strings.Join(question, "\n"), nil)

@@ -9,6 +9,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/model/fanout"
+	"gantry.dev/agents/model/health"
 	"gantry.dev/agents/model/offline"
 	"gantry.dev/agents/perform/bounds"
 	"gantry.dev/agents/server"
@@ -28,6 +29,8 @@ type Builder struct {
 	Servers     Servers       // where MCP servers are reached; nil: their tools are not served here
 	// Provider opens a provider that is not embedded.
 	Provider func(agents.Model) (model.Provider, error)
+	Health   *health.Register // how the models stand; nil: every one is asked
+	Quality  Quality          // nil: nothing was measured
 }
 
 // Servers gives the tools of an organisation's MCP servers.
@@ -56,8 +59,12 @@ func (b Builder) Build(organisation agents.Organisation) (*Kit, error) {
 	}
 	kit := &Kit{Organisation: organisation, Digest: digest, Box: box,
 		Rules: newRules(organisation, digest, set), Memory: b.Memory}
+	kit.Health, kit.Quality = b.Health, b.Quality
 	kit.Provider = func(name string) (model.Provider, bool) {
 		provider, known := providers[name]
+		if entry, _ := organisation.Model(name); known && b.Health != nil {
+			provider = b.Health.Watch(health.KeyOf(entry), provider)
+		}
 		return provider, known
 	}
 	return kit, nil

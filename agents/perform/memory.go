@@ -120,7 +120,7 @@ func shortened(question string) string {
 // rights that both have under the rules in force.
 func (j *job) asking(revision agents.Revision) asking {
 	a := asking{memory: j.current.Memory, reader: j.reader(), key: j.key, marking: j.state.Marking,
-		mayRead: func(labels policy.Labels) bool { return j.firstModel(revision, labels) >= 0 }}
+		mayRead: func(labels policy.Labels) bool { return j.readable(revision, labels) }}
 	if revision.Memory != nil {
 		a.budget = *revision.Memory
 	}

@@ -47,7 +47,9 @@ var done = model.Answer{Finish: model.FinishStop, Text: "done", Usage: model.Usa
 // A provider that asks for time gets it, as often as the run may try; it is
 // recorded until when, costs nothing, and holds up no other run.
 func TestFault_D1_WhoAsksForTimeGetsItAndHoldsUpNobodyElse(t *testing.T) {
-	inside(t, newOrganisation(answering), func(t *testing.T, h *house) {
+	o := newOrganisation(answering)
+	o.Agents[0].Models = []string{"quick"} // and no other one to go to
+	inside(t, o, func(t *testing.T, h *house) {
 		asked := map[string][]time.Time{}
 		h.take = func(_ context.Context, request model.Request, _ func(string)) (model.Answer, error) {
 			h.mu.Lock()
@@ -79,9 +81,9 @@ func TestFault_D1_WhoAsksForTimeGetsItAndHoldsUpNobodyElse(t *testing.T) {
 			require.Zero(t, state.Budget.Reserved)
 		}
 		state := h.state(never)
-		require.Equal(t, run.LimitModel, state.Reached.Limit)
-		require.Contains(t, state.Reached.Detail, "RATE_LIMITED")
-		require.Len(t, asked["never"], agents.DefaultLimits().TurnAttempts)
+		require.Nil(t, state.Reached, "nobody is asked what only time mends")
+		require.Equal(t, string(model.RateLimited), state.Outage.Cause)
+		require.Equal(t, state.Outage.Wait, len(asked["never"])-agents.DefaultLimits().TurnAttempts+1, "then one attempt after each wait")
 		_, waits = h.failures(ever)
 		require.Equal(t, []int64{24 * time.Hour.Milliseconds()}, waits, "nobody makes a run wait for ever")
 		require.Equal(t, run.StatusWaiting, h.state(ever).Status)

@@ -10,6 +10,8 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
+	"gantry.dev/agents/model/health"
+	"gantry.dev/agents/route"
 	"gantry.dev/agents/tool"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -22,9 +24,29 @@ type Kit struct {
 	Digest       string
 	Box          *tool.Box
 	Rules        run.Rules
-	Memory       Memory // nil for none
+	Memory       Memory           // nil for none
+	Health       *health.Register // how the models stand; nil: every one is asked
+	Quality      Quality          // nil: nothing was measured
 	// Provider returns what answers for a model of the catalogue.
 	Provider func(name string) (model.Provider, bool)
+}
+
+// Quality knows how well models do an agent's kind of task.
+type Quality interface {
+	// Scores returns what was measured with an agent, by model of the catalogue.
+	Scores(ctx context.Context, organisation, agent string) (route.Scores, error)
+}
+
+// scores are what was measured with an agent. Where nobody can say, nothing was.
+func (k *Kit) scores(ctx context.Context, agent string) route.Scores {
+	if k.Quality == nil {
+		return nil
+	}
+	scores, err := k.Quality.Scores(ctx, k.Organisation.Name, agent)
+	if err != nil {
+		return nil
+	}
+	return scores
 }
 
 // Kits finds kits. Current is what is in force; At is what a run was admitted

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
+	"gantry.dev/agents/perform/choice"
 	"gantry.dev/agents/tool"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -40,43 +40,40 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 			marking = marking.Join(recalled.Marking)
 		}
 	}
-	choice, why := j.choose(revision, marking.Labels)
-	maxTokens := choice.MaxOutput
-	request := model.Request{Model: choice.Model, Messages: ownThreads(compiled.Messages, threadOf(choice)), Tools: compiled.Tools, MaxTokens: maxTokens}
-	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: choice.Name, Why: why, Prompt: compiled.Digest,
-		Reserve: worstCase(choice, compiled.Bytes, maxTokens), Steers: compiled.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered}
-	t := &turnTaking{job: j, effect: effect, choice: choice, request: request, sealer: j.sealer(),
+	request := model.Request{Messages: compiled.Messages, Tools: compiled.Tools}
+	choosing := j.choosing(ctx, revision, marking.Labels, request, compiled.Bytes)
+	picked := choosing.Choose(j.view.NowMs)
+	if picked.Outage() {
+		*j.view.Memory = nil // what was recalled is not recorded, and is asked for anew
+		return engine.Prepared{Command: run.AwaitModels{Turn: effect.Turn, Attempt: effect.Attempt, Offers: choice.Offers(picked.Offers), BackMs: picked.BackMs}}, nil
+	}
+	entry, _ := j.kit.Organisation.Model(picked.Model)
+	request.Model, request.Messages, request.MaxTokens = entry.Model, ownThreads(compiled.Messages, threadOf(entry)), entry.MaxOutput
+	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: entry.Name, Why: picked.Why, Offers: choice.Offers(picked.Offers), Prompt: compiled.Digest,
+		Reserve: worstCase(entry, compiled.Bytes, entry.MaxOutput), Steers: compiled.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered}
+	t := &turnTaking{job: j, effect: effect, choice: entry, choosing: choosing, begunMs: j.view.NowMs, request: request, sealer: j.sealer(),
 		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), wants: j.wants(revision), shown: compiled.Items}
 	return engine.Prepared{Command: begin, Perform: t.take}, nil
 }
 
-// choose takes the first model of the revision that may read what the run has
-// read.
-func (j *job) choose(revision agents.Revision, labels policy.Labels) (agents.Model, string) {
-	i := j.firstModel(revision, labels)
-	if i < 0 {
-		return agents.Model{}, "no model may read what the run has read"
-	}
-	choice, _ := j.kit.Organisation.Model(revision.Models[i])
-	if i == 0 {
-		return choice, "first choice of the agent"
-	}
-	return choice, fmt.Sprintf("choice %d of the agent: earlier ones are not available or may not read these labels", i+1)
+// choosing readies the choice of a model for a turn that gives a prompt of so
+// many bytes to it.
+func (j *job) choosing(ctx context.Context, revision agents.Revision, labels policy.Labels, request model.Request, bytes int64) *choice.Choosing {
+	return choice.New(choice.Turn{Situation: situation(j.kit, j.current, revision, j.state.Authority, labels), Request: request, Bytes: bytes,
+		State: j.state, Scores: j.kit.scores(ctx, revision.Name), Health: j.kit.Health})
 }
 
-// firstModel is the place among the agent's models of the first one that may
-// read text with the labels, -1 where there is none.
-func (j *job) firstModel(revision agents.Revision, labels policy.Labels) int {
-	return firstModel(j.kit, j.current, revision, j.state.Authority, labels)
+// readable reports whether one of the agent's models may read text with the
+// labels.
+func (j *job) readable(revision agents.Revision, labels policy.Labels) bool {
+	return situation(j.kit, j.current, revision, j.state.Authority, labels).Reads()
 }
 
-// firstModel looks among the models of a kit under the labels' present rules.
-func firstModel(kit, current *Kit, revision agents.Revision, authority policy.Authority, labels policy.Labels) int {
-	return slices.IndexFunc(revision.Models, func(name string) bool {
-		_, known := kit.Organisation.Model(name)
-		_, served := kit.Provider(name)
-		return known && served && slices.Contains(authority.Models, name) && mayRead(current.Organisation, name, labels)
-	})
+// situation is a run that a model is chosen for: its kit has the prices, the
+// one in force the labels' rules.
+func situation(kit, current *Kit, revision agents.Revision, authority policy.Authority, labels policy.Labels) choice.Situation {
+	return choice.Situation{Admitted: kit.Organisation, InForce: current.Organisation, Revision: revision, Granted: authority.Models, Labels: labels,
+		Served: func(name string) bool { _, served := kit.Provider(name); return served }}
 }
 
 // threadOf names the model that a thread came from: another one could not read
@@ -98,16 +95,6 @@ func ownThreads(messages []model.Message, of string) []model.Message {
 	return messages
 }
 
-func mayRead(o agents.Organisation, name string, labels policy.Labels) bool {
-	for _, label := range labels {
-		rule, known := o.Label(label)
-		if !known || len(rule.Models) > 0 && !slices.Contains(rule.Models, name) {
-			return false // a label that nobody knows any more is read by no model
-		}
-	}
-	return true
-}
-
 // worstCase is what a request may cost at most: a token has at least one byte.
 func worstCase(m agents.Model, promptBytes, maxTokens int64) run.Amount {
 	return run.Amount{Tokens: promptBytes + maxTokens, MicroUSD: prices(m).WorstCase(promptBytes, maxTokens)}
@@ -124,15 +111,17 @@ func prices(m agents.Model) model.Prices {
 // turnTaking is one model request under way.
 type turnTaking struct {
 	*sealer
-	job     *job
-	effect  run.TakeTurn
-	choice  agents.Model
-	request model.Request
-	marking policy.Marking
-	runID   string
-	limit   time.Duration
-	wants   wants
-	shown   []string // ids of remembered items that the model saw
+	job      *job
+	effect   run.TakeTurn
+	choice   agents.Model
+	choosing *choice.Choosing
+	begunMs  int64 // database clock
+	request  model.Request
+	marking  policy.Marking
+	runID    string
+	limit    time.Duration
+	wants    wants
+	shown    []string // ids of remembered items that the model saw
 }
 
 func (t *turnTaking) take(ctx context.Context) engine.Performed {
@@ -153,6 +142,7 @@ func (t *turnTaking) take(ctx context.Context) engine.Performed {
 	report.LatencyMs = time.Since(begun).Milliseconds()
 	if err != nil {
 		report.Failure = failureOf(err)
+		report.Failure.Elsewhere = report.Failure.Retryable && t.choosing.Elsewhere(t.choice.Name, t.begunMs+report.LatencyMs)
 		return engine.Performed{Command: report}
 	}
 	t.answer(&report, answer)
@@ -165,7 +155,7 @@ func failureOf(err error) *run.TurnFailure {
 		return &run.TurnFailure{Cause: "INTERNAL", Unknown: true}
 	}
 	return &run.TurnFailure{Cause: string(failure.Kind), Retryable: failure.Retryable(),
-		RetryAfterMs: failure.RetryAfter.Milliseconds(), Unknown: failure.Billed}
+		RetryAfterMs: failure.RetryAfter.Milliseconds(), Unknown: failure.Billed, Out: failure.Out()}
 }
 
 func (t *turnTaking) answer(report *run.ReportTurn, answer model.Answer) {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -43,6 +44,8 @@ func (s *State) fold(event Event) error {
 		return s.start(e)
 	case TurnStarted, TurnAnswered, TurnFailed:
 		return s.foldTurn(event)
+	case ModelsOut:
+		return s.foldOutage(e)
 	case CallProposed, CallJudged, CallIntended, CallEnded, CallUncertain, UncertainResolved, LateOutcome:
 		return s.foldCall(event)
 	case ApprovalRequested, ApprovalDecided, ApprovalVoided:
@@ -60,9 +63,9 @@ func (s *State) fold(event Event) error {
 	case Compacted:
 		return s.foldCompacted(e)
 	case CancelAccepted:
-		s.Cancel, s.Parked, s.Reached = &e, nil, nil
+		s.Cancel, s.Parked, s.Reached, s.Outage = &e, nil, nil, nil
 	case LimitReached:
-		s.Reached = &e
+		s.Reached, s.Outage = &e, nil
 	case LimitRaised:
 		s.raise(e)
 	case Verified:
@@ -72,7 +75,7 @@ func (s *State) fold(event Event) error {
 	case Parked:
 		s.Parked = &e
 	case Resumed:
-		s.Parked, s.asked = nil, 0
+		s.Parked, s.asked, s.Outage = nil, 0, nil
 	default:
 		return fmt.Errorf("%w: unknown event %T", ErrBroken, event)
 	}
@@ -105,7 +108,7 @@ func (s *State) foldTurn(event Event) error {
 	case TurnAnswered:
 		s.Budget.Settled = s.Budget.Settled.Plus(e.Cost)
 		turn.Phase, turn.Answer = TurnDone, &e
-		s.LastChecks, s.Checked = nil, 0
+		s.LastChecks, s.Checked, s.Outages = nil, 0, 0
 		if repairs(e.Class) {
 			s.Repairs++
 		}
@@ -115,6 +118,7 @@ func (s *State) foldTurn(event Event) error {
 		}
 		turn.Phase, turn.Cause = TurnRetry, e.Cause
 		turn.RetryAtMs, turn.Retryable = e.RetryAtMs, e.Retryable
+		turn.rest(cmp.Or(e.BackMs, e.RetryAtMs))
 		if e.Cause == Interrupted {
 			turn.Forgiven++
 		}
@@ -144,6 +148,7 @@ func (s *State) beginTurn(e TurnStarted) error {
 	}
 	last.Phase, last.Attempt, last.Epoch = TurnInFlight, e.Attempt, e.Epoch
 	last.Model, last.Why, last.Reserve, last.Steers, last.Context = e.Model, e.Why, e.Reserve, e.Steers, e.Context
+	last.Offers, s.Outage = e.Offers, nil
 	if e.Memory != nil {
 		last.Memory = append(last.Memory, *e.Memory)
 	}
@@ -181,7 +186,7 @@ func (s *State) raise(e LimitRaised) {
 	switch e.Limit {
 	case LimitModel, LimitContext:
 		if turn := s.LastTurn(); turn != nil && turn.Phase == TurnRetry {
-			turn.Forgiven, turn.Retryable, turn.RetryAtMs = turn.Attempt, true, 0
+			turn.Forgiven, turn.Retryable, turn.RetryAtMs, turn.Rests = turn.Attempt, true, 0, nil
 		}
 	case LimitNoProgress:
 		clear(s.repeats)
@@ -209,6 +214,6 @@ func (s *State) end(e Ended) error {
 	if s.Ended != nil {
 		return fmt.Errorf("%w: ended twice", ErrBroken)
 	}
-	s.Ended, s.Reached = &e, nil
+	s.Ended, s.Reached, s.Outage = &e, nil, nil
 	return nil
 }

@@ -42,9 +42,9 @@ func widened[E Event](version int) form {
 }
 
 var forms = map[EventKind]form{
-	KindStarted: widened[Started](4), KindTurnStarted: widened[TurnStarted](3), // 2: memory; 3: trees, of a turn the context; 4: how often it may ask
+	KindStarted: widened[Started](4), KindTurnStarted: widened[TurnStarted](4), // 2: memory; 3: trees, of a turn the context; 4: how often it may ask, of a turn the offers
 	KindTurnAnswered: widened[TurnAnswered](2), // 2: thread
-	KindTurnFailed:   formOf[TurnFailed](), KindCallProposed: widened[CallProposed](3), KindCallJudged: formOf[CallJudged](),
+	KindTurnFailed:   widened[TurnFailed](2), KindModelsOut: formOf[ModelsOut](), KindCallProposed: widened[CallProposed](3), KindCallJudged: formOf[CallJudged](),
 	KindApprovalRequested: formOf[ApprovalRequested](), KindApprovalDecided: formOf[ApprovalDecided](),
 	KindApprovalVoided: formOf[ApprovalVoided](), KindQuestionAsked: formOf[QuestionAsked](),
 	KindQuestionAnswered: formOf[QuestionAnswered](), KindQuestionVoided: formOf[QuestionVoided](),

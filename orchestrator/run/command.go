@@ -20,6 +20,7 @@ type BeginTurn struct {
 	NotAfterMs int64
 	Memory     *Remembrance // what was recalled for it; Amendment is not read
 	Context    *ContextUse  // nil where nobody counted
+	Offers     []Offer      // every model that was looked at, with the one that is taken
 }
 
 // ReportTurn brings what a model request gave: an answer or a failure.
@@ -43,6 +44,8 @@ type TurnFailure struct {
 	Retryable    bool
 	RetryAfterMs int64
 	Unknown      bool // may have been billed
+	Out          bool // nothing speaks against the request: it was not taken, or not in time
+	Elsewhere    bool // another model that is right for the turn can be asked at once
 }
 
 // Proposal is one proposed call with what its contract says of it. Arguments,

@@ -102,7 +102,7 @@ func (d *decider) decide(command Command) *Refusal {
 		return refuse("RUN_ENDED", "The run has ended as "+string(d.s.Status)+"; start a new one.")
 	}
 	switch c := command.(type) {
-	case BeginTurn, ReportTurn, ReportChecks, Compact:
+	case BeginTurn, AwaitModels, ReportTurn, ReportChecks, Compact:
 		return d.decideTurn(command)
 	case Judge, BeginCall, ReportProbe:
 		return d.decideCall(command)

@@ -13,6 +13,8 @@ func (d *decider) decideTurn(command Command) *Refusal {
 		return d.beginTurn(c)
 	case Compact:
 		return d.compact(c)
+	case AwaitModels:
+		return d.awaitModels(c)
 	case ReportTurn:
 		return d.reportTurn(c)
 	case ReportChecks:
@@ -49,23 +51,13 @@ func (d *decider) beginTurn(c BeginTurn) *Refusal {
 	if c.Memory != nil && ceiling.Turns > 0 && !d.s.mayRecall(c.Memory.Items, policy.Meet(d.s.Authority, ceiling).Labels) {
 		return refuse("STALE", "The prompt contains what was recalled before, or is no longer for the run.")
 	}
-	allowed := d.s.turnsAllowed()
 	switch {
-	case ceiling.Turns == 0 && d.s.Started.RunKind != Root:
-		d.reach(LimitAuthority, "The agent, one above it or its subject may not act any more.")
-	case ceiling.Turns == 0:
-		d.emit(Parked{Code: "AGENT_WITHDRAWN", Detail: "The agent or its subject may not act any more."})
-	case take.Turn > allowed:
-		d.reach(LimitTurns, "All "+strconv.Itoa(allowed)+" turns are used.")
-	case d.attemptsUsed(take):
-		d.reach(LimitModel, "The model gave no answer in as many attempts as allowed.")
-	case d.env.NowMs >= min(d.s.Authority.DeadlineMs, ceiling.DeadlineMs):
-		d.reach(LimitDeadline, "The deadline has passed.")
+	case d.barred(take, ceiling):
 	case !d.s.Budget.Covers(c.Reserve):
 		d.reach(LimitBudget, "The next turn may cost more than is left.")
 	default:
 		d.emit(TurnStarted{Turn: take.Turn, Attempt: take.Attempt, Epoch: c.Epoch, Model: c.Model, Why: c.Why,
-			Prompt: c.Prompt, Reserve: c.Reserve, Steers: c.Steers, NotAfterMs: c.NotAfterMs,
+			Prompt: c.Prompt, Reserve: c.Reserve, Steers: c.Steers, NotAfterMs: c.NotAfterMs, Offers: c.Offers,
 			Memory: c.Memory.sealed(d.s.Started.SnapshotDigest), Context: c.Context})
 		d.guardIntent()
 	}
@@ -160,18 +152,27 @@ func (d *decider) concludeResumed() {
 // longestWaitMs bounds what a provider may ask for.
 const longestWaitMs = 24 * 60 * 60 * 1000
 
-// failTurn ends one attempt. A retry waits as long as the provider asked, up to
-// a day, or twice as long each time up to a minute; the spread comes from the
-// run's id.
+// failTurn ends one attempt. A model is asked again after as long as its
+// provider asked, up to a day, or twice as long each time up to a minute; the
+// spread comes from the run's id. Another one that is right is asked at once.
+// Where none could be reached the run waits for them: nobody can do more.
 func (d *decider) failTurn(turn *Turn, failure TurnFailure) {
 	e := TurnFailed{Turn: turn.Number, Attempt: turn.Attempt, Cause: failure.Cause, Unknown: failure.Unknown, Retryable: failure.Retryable}
 	used := turn.Attempt - turn.Forgiven
-	if failure.Retryable && used < d.s.Limits.TurnAttempts {
-		wait := min(failure.RetryAfterMs, longestWaitMs)
-		if wait <= 0 {
-			wait = backoffMs(d.s.ID, used)
+	wait := min(failure.RetryAfterMs, longestWaitMs)
+	if wait <= 0 {
+		wait = backoffMs(d.s.ID, used)
+	}
+	back := d.env.NowMs + wait
+	out := failure.Retryable && failure.Out && (used >= d.s.Limits.TurnAttempts || d.s.Outages > 0 && !failure.Elsewhere)
+	switch {
+	case out || !failure.Retryable || used >= d.s.Limits.TurnAttempts:
+	case failure.Elsewhere:
+		e.BackMs = back
+	default:
+		if e.RetryAtMs = turn.retryAt(back); e.RetryAtMs != back {
+			e.BackMs = back
 		}
-		e.RetryAtMs = d.env.NowMs + wait
 	}
 	d.emit(e)
 	switch {
@@ -179,6 +180,8 @@ func (d *decider) failTurn(turn *Turn, failure TurnFailure) {
 		d.settle(d.ending())
 	case d.s.Parked != nil: // an operator looks already
 	case failure.Cause == TooLong && d.s.Compacts(): // it gets shorter, or a person is asked
+	case out:
+		d.wait(ModelsOut{Turn: turn.Number, Cause: failure.Cause}, back)
 	case !failure.Retryable:
 		d.reach(LimitModel, "The model does not accept our requests ("+failure.Cause+").")
 	case used >= d.s.Limits.TurnAttempts:

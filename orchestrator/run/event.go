@@ -150,6 +150,7 @@ type TurnStarted struct {
 
 	Memory  *Remembrance `json:"memory,omitempty"`  // what was recalled for it, nil for nothing
 	Context *ContextUse  `json:"context,omitempty"` // nil where nobody counted
+	Offers  []Offer      `json:"offers,omitempty"`  // every model that was looked at
 }
 
 // TurnAnswered is a whole, classified answer.
@@ -191,6 +192,7 @@ type TurnFailed struct {
 	RetryAtMs int64  `json:"retryAtMs,omitempty"` // 0: at once
 	Unknown   bool   `json:"unknown,omitempty"`   // the request may have been billed
 	Retryable bool   `json:"retryable"`
+	BackMs    int64  `json:"backMs,omitempty"` // when the same model may be asked again; 0: at RetryAtMs
 }
 
 // CallProposed is one call of an answer, in the model's order.

@@ -132,6 +132,10 @@ func (p *player) serve(effect run.Effect) {
 				Brief: run.Brief{Said: p.upTo("said", 3), Through: p.upTo("through", len(p.s.Turns)), Excerpt: int64(p.upTo("excerpt", 9)), Result: int64(p.upTo("result", 9))}})
 			return
 		}
+		if p.upTo("models", 9) == 0 {
+			p.send(run.AwaitModels{Turn: e.Turn, Attempt: e.Attempt, BackMs: p.nowMs + int64(p.upTo("back", 9))})
+			return
+		}
 		p.send(run.BeginTurn{Epoch: p.epoch, Model: "m", Reserve: p.amount("reserve"), Steers: steers})
 	case run.DispatchCall:
 		begin := run.BeginCall{Epoch: p.epoch, Call: e.Call, Key: fmt.Sprint("k", e.Call), Inputs: noArguments}
@@ -187,7 +191,7 @@ func (p *player) report() {
 func (p *player) answer(turn *run.Turn) run.ReportTurn {
 	report := run.ReportTurn{Turn: turn.Number, Attempt: turn.Attempt, Cost: p.amount("cost")}
 	if p.upTo("failure", 5) == 0 {
-		report.Failure = &run.TurnFailure{Cause: "OUTAGE", Retryable: p.upTo("retryable", 4) > 0, Unknown: p.chance("billed")}
+		report.Failure = &run.TurnFailure{Cause: "OUTAGE", Retryable: p.upTo("retryable", 4) > 0, Out: p.chance("out"), Elsewhere: p.chance("elsewhere"), Unknown: p.chance("billed")}
 		if p.upTo("too long", 3) == 0 {
 			report.Failure = &run.TurnFailure{Cause: run.TooLong}
 		}

@@ -34,6 +34,8 @@ type State struct {
 	Limits    Limits
 
 	Reached *LimitReached // the limit that waits for a person
+	Outage  *ModelsOut    // what it waits for by itself, nil for nothing
+	Outages int           // waits for a model in a row
 	Parked  *Parked
 	Cancel  *CancelAccepted
 	Ended   *Ended
@@ -71,7 +73,7 @@ func (s *State) Clone() *State {
 		call.Late, call.Resolutions = slices.Clip(call.Late), slices.Clip(call.Resolutions)
 	}
 	for i := range clone.Turns {
-		clone.Turns[i].Memory = slices.Clip(clone.Turns[i].Memory)
+		clone.Turns[i].Memory, clone.Turns[i].Rests = slices.Clip(clone.Turns[i].Memory), slices.Clip(clone.Turns[i].Rests)
 	}
 	for i := range clone.Approvals {
 		clone.Approvals[i].Decisions = slices.Clip(clone.Approvals[i].Decisions)
@@ -119,6 +121,8 @@ type Turn struct {
 	RetryAtMs int64
 	Retryable bool
 	Cause     string // of the last failed attempt
+	Rests     []Rest // models that failed in it and are left alone for a while
+	Offers    []Offer
 	Answer    *TurnAnswered
 	Checks    *Verified // of its answer, the last ones
 	FirstCall int       // ordinal of its first call, 0 for none

@@ -10,7 +10,7 @@ func (s *State) derive() Status {
 		return StatusParked
 	case s.Cancel != nil:
 		return StatusCancelling
-	case len(s.Turns) == 0 && s.Reached == nil:
+	case len(s.Turns) == 0 && s.Reached == nil && s.Outage == nil:
 		return StatusQueued
 	case s.workable():
 		return StatusRunning
@@ -40,7 +40,7 @@ func (s *State) workable() bool {
 	if busy {
 		return true
 	}
-	if s.Reached != nil || s.hasOpenCalls() || s.hasLiveChildren() {
+	if s.Reached != nil || s.Outage != nil || s.hasOpenCalls() || s.hasLiveChildren() {
 		return false
 	}
 	turn := s.LastTurn()
@@ -146,6 +146,8 @@ func (s *State) pendingProbes(effects []Effect) []Effect {
 func (s *State) pendingTurn(nowMs int64) []Effect {
 	turn := s.LastTurn()
 	switch {
+	case s.Outage != nil && s.Outage.RetryAtMs > nowMs:
+		return nil
 	case turn == nil:
 		return []Effect{TakeTurn{Turn: 1, Attempt: 1}}
 	case turn.Phase == TurnInFlight:
@@ -206,7 +208,9 @@ func (s *State) nextTimer(nowMs int64) int64 {
 		}
 	})
 	if s.Reached == nil && !s.hasOpenCalls() {
-		if turn := s.LastTurn(); turn != nil && turn.Phase == TurnRetry {
+		if s.Outage != nil {
+			earliest(max(s.Outage.RetryAtMs, nowMs))
+		} else if turn := s.LastTurn(); turn != nil && turn.Phase == TurnRetry {
 			earliest(max(turn.RetryAtMs, nowMs))
 		}
 		if s.verifyDue() && s.LastChecks != nil {

@@ -27,7 +27,7 @@ var storedLater = map[string]string{"recalling": "version2", "waiting for childr
 	"reviewing": "version3", "reviewed": "version3",
 	"in brief": "version4",
 	"wanting":  "version4", "given": "version4", "not given": "version4",
-	"parked with a child": "version3", "a child at its deadline": "version3", "branches": "version3"}
+	"parked with a child": "version3", "a child at its deadline": "version3", "branches": "version3", "models out": "version4", "a model at rest": "version4"}
 
 // stored is one journal, what a run is that is read from it, and how it goes on.
 type stored struct {
@@ -284,6 +284,23 @@ var storedRuns = map[string]stored{
 		w.nowMs += 5000
 		w.do(run.Fire{})
 	}, run.StatusRunning, []string{"turn/2/1"}, nil},
+	"models out": {func(w *world) {
+		w.do(run.AwaitModels{Turn: 1, Attempt: 1, Offers: []run.Offer{{Model: "m", MicroUSD: 5, Worst: 9, Refusal: "OUT"}}})
+		w.nowMs = w.s.Outage.RetryAtMs
+		w.do(run.BeginTurn{Epoch: 1, Model: "m", Offers: []run.Offer{{Model: "m", MicroUSD: 5, Worst: 9}, {Model: "n", MicroUSD: 1, Worst: 2, Refusal: "LABELS"}}})
+		w.do(run.ReportTurn{Turn: 1, Attempt: 1, Failure: &run.TurnFailure{Cause: "OVERLOADED", Retryable: true, Out: true}})
+	}, run.StatusWaiting, nil, func(t *testing.T, w *world) {
+		require.Equal(t, 2, w.s.Outages)
+		w.nowMs = w.s.Outage.RetryAtMs
+		w.do(run.BeginTurn{Epoch: 1, Model: "m"})
+		require.Equal(t, run.StatusRunning, w.s.Status)
+	}},
+	"a model at rest": {func(w *world) {
+		w.do(run.BeginTurn{Epoch: 1, Model: "m"})
+		w.do(run.ReportTurn{Turn: 1, Attempt: 1, Failure: &run.TurnFailure{Cause: "OVERLOADED", Retryable: true, Out: true, Elsewhere: true, RetryAfterMs: 7000}})
+	}, run.StatusRunning, []string{"turn/1/2"}, func(t *testing.T, w *world) {
+		require.Equal(t, []run.Rest{{Model: "m", UntilMs: w.nowMs + 7000}}, w.s.LastTurn().Rests)
+	}},
 	"recalling": {func(w *world) {
 		w.do(remembers(run.RecallGoal, item("hotels", "1", "")))
 		w.do(run.ReportTurn{Turn: 1, Attempt: 1, Failure: &run.TurnFailure{Cause: "OUTAGE", Retryable: true, RetryAfterMs: 1}})

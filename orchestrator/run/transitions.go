@@ -18,7 +18,7 @@ var transitions = []struct {
 
 	{[]Status{StatusQueued}, []EventKind{KindSteerAccepted, KindSidecarStarted, KindCompacted}, []Status{StatusQueued}},
 	{[]Status{StatusQueued}, []EventKind{KindTurnStarted}, []Status{StatusRunning}},
-	{[]Status{StatusQueued}, []EventKind{KindLimitReached}, []Status{StatusWaiting}},
+	{[]Status{StatusQueued}, []EventKind{KindLimitReached, KindModelsOut}, []Status{StatusWaiting}},
 	{[]Status{StatusWaiting}, []EventKind{KindLimitRaised}, []Status{StatusQueued}},
 
 	// Whether a run works or waits follows from what is open. First what never
@@ -31,7 +31,8 @@ var transitions = []struct {
 	{[]Status{StatusRunning}, []EventKind{
 		KindTurnAnswered, KindTurnFailed, KindCallJudged, KindCallUncertain, KindApprovalRequested, KindQuestionAsked, KindAccessRequested, KindLimitReached, KindChildStarted, KindReviewDeclined,
 	}, []Status{StatusRunning, StatusWaiting}},
-	{[]Status{StatusWaiting}, []EventKind{KindLimitReached}, []Status{StatusWaiting}},
+	{[]Status{StatusWaiting}, []EventKind{KindLimitReached, KindModelsOut}, []Status{StatusWaiting}},
+	{[]Status{StatusRunning}, []EventKind{KindModelsOut}, []Status{StatusWaiting}},
 	{[]Status{StatusWaiting}, []EventKind{KindCallJudged}, []Status{StatusRunning}}, // its reviewer did not let it pass
 	{[]Status{StatusRunning}, []EventKind{KindApprovalDecided, KindAccessDecided, KindAccessVoided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning}},
 	{[]Status{StatusWaiting}, []EventKind{KindApprovalDecided, KindAccessDecided, KindAccessVoided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning, StatusWaiting}},

@@ -64,6 +64,10 @@ func (w performer) turn(view engine.View, e run.TakeTurn) engine.Prepared {
 			begin.Steers = append(begin.Steers, steer.Steer)
 		}
 	}
+	if w.p.sim.hit(w.p.sim.rate(w.p.sim.plan.model)) && w.p.sim.between(0, 2) == 0 {
+		w.p.sim.faults++
+		return engine.Prepared{Command: run.AwaitModels{Turn: e.Turn, Attempt: e.Attempt, BackMs: view.NowMs + w.p.sim.between(0, 10_000)}}
+	}
 	begin.Memory = recalls(view.State, e)
 	return engine.Prepared{Command: begin, Perform: func(ctx context.Context) engine.Performed { return w.ask(ctx, id, e, limit) }}
 }
@@ -94,7 +98,7 @@ func (w performer) ask(ctx context.Context, id string, e run.TakeTurn, limitMs i
 	fate := 0
 	if s.hit(s.rate(s.plan.model)) {
 		s.faults++
-		fate = int(s.between(1, 6))
+		fate = int(s.between(1, 7))
 	}
 	n := s.between(1, turnCost)
 	report.Cost = run.Amount{MicroUSD: n, Tokens: n}
@@ -104,6 +108,8 @@ func (w performer) ask(ctx context.Context, id string, e run.TakeTurn, limitMs i
 		return fail(run.TurnFailure{Cause: "OUTAGE", Retryable: true, RetryAfterMs: s.between(0, 3_000)})
 	case 2:
 		return fail(run.TurnFailure{Cause: "REJECTED"})
+	case 7:
+		return fail(run.TurnFailure{Cause: "OUT", Retryable: true, Out: true, Elsewhere: s.between(0, 1) == 1})
 	case 3:
 		takesMs = 2 * limitMs // it says nothing for too long
 	}
@@ -112,7 +118,7 @@ func (w performer) ask(ctx context.Context, id string, e run.TakeTurn, limitMs i
 	if !s.await(ctx, back, s.nowMs+limitMs) || fate == 4 {
 		return fail(run.TurnFailure{Cause: "BROKEN", Retryable: true, Unknown: true})
 	}
-	if fate >= 5 {
+	if fate == 5 || fate == 6 {
 		report.Class = pick(s.chance, run.ClassEmpty, run.ClassCut, run.ClassMalformed, run.ClassRefusal, run.ClassCalls)
 		return engine.Performed{Command: report}
 	}

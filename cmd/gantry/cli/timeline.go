@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/client"
@@ -23,6 +24,7 @@ type timeline struct {
 type fact struct {
 	Turn, Call                     int
 	Through, Said                  int
+	RetryAtMs                      int64
 	Class, Outcome, Cause, Code    string
 	Tool                           string
 	Arguments, Text                *client.Text
@@ -85,6 +87,8 @@ func (t *timeline) sentences(kind run.EventKind, f fact) []string {
 		return one("turn %d with less: turns to %d and %d messages before in brief (%s)", f.Turn, f.Through, f.Said, f.Cause)
 	case run.KindTurnFailed:
 		return one("turn %d failed: %s", f.Turn, f.Cause)
+	case run.KindModelsOut:
+		return one("no model can be asked for turn %d: it tries again by itself at %s", f.Turn, time.UnixMilli(f.RetryAtMs).UTC().Format(time.TimeOnly))
 	case run.KindCallProposed:
 		if t.calls == nil {
 			t.calls = map[int]string{}

@@ -91,7 +91,7 @@ func TestFault_K16_NoPlantedSecretLiesWhereItCouldBeRead(t *testing.T) {
 	var heads string
 	h := openHouse(t, plan{ledger: noted, organisation: func(o *agents.Organisation) {
 		o.Models = append(o.Models, agents.Model{Name: "failing", Provider: "openai", Model: "m", Endpoint: url, Secret: "model", Tier: 2, Context: 200_000,
-			MaxOutput: 4_000, Tools: true, Residency: "local"})
+			MaxOutput: 4_000, Tools: true, Residency: "local", Free: true})
 		revised("policy-librarian", func(r *agents.Revision) { r.Models = []string{"failing"} })(o)
 	}, config: func(c *wire.Config) {
 		c.Secrets["model"] = keyCanary

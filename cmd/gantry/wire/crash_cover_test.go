@@ -31,6 +31,7 @@ var aside = map[run.EventKind]string{
 	run.KindAccessDecided:   "TestFault_A1_AConsentThatWasCutShortGivesNothingUntilItIsRepeated",
 	run.KindAccessVoided:    "like a voided approval, which has its crashes",
 	run.KindReviewDeclined:  "like a review that begins, less its child",
+	run.KindModelsOut:       "nothing is begun by it: TestFault_D2_ARunWaitsOutAnOutageAcrossAKill",
 }
 
 // covers fails where something can be written that no crash was tried at: a

@@ -66,7 +66,7 @@ func TestFault_K16_NoSecretOfMemoryLiesWhereItCouldBeRead(t *testing.T) {
 	var log written
 	h := openHouse(t, plan{organisation: func(o *agents.Organisation) {
 		o.Models = append(o.Models, agents.Model{Name: "echo", Provider: "openai", Model: "m", Endpoint: url, Secret: "model", Tier: 2, Context: 200_000,
-			MaxOutput: 4_000, Tools: true, Residency: "local"})
+			MaxOutput: 4_000, Tools: true, Residency: "local", Free: true})
 		revised("research-assistant", func(r *agents.Revision) { r.Models = []string{"echo"} })(o)
 	}, config: func(c *wire.Config) {
 		c.Secrets["model"] = keyCanary

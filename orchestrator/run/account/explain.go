@@ -220,7 +220,7 @@ func (e explainer) turns() []string {
 		if a := turn.Answer; a != nil {
 			line = fmt.Sprintf("turn %d with %s (%s): %s, %d tokens, %d micro-dollars", turn.Number, turn.Model, turn.Why, a.Class, a.Cost.Tokens, a.Cost.MicroUSD)
 		}
-		lines = append(lines, line+used(turn))
+		lines = append(append(lines, line+used(turn)), offers(turn)...)
 	}
 	return lines
 }
@@ -376,6 +376,9 @@ func (e explainer) stop() []string {
 		return append([]string{"waits at limit " + string(s.Reached.Limit) + ": " + s.Reached.Detail}, e.checks()...)
 	}
 	lines := []string{"it has not stopped: " + string(s.Status)}
+	if s.Outage != nil {
+		lines = append(lines, outage(s.Outage)...)
+	}
 	for _, child := range s.Children {
 		if child.Live() {
 			lines = append(lines, fmt.Sprintf("waits for run %s of agent %s", child.Child, child.Agent))

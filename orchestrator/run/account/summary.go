@@ -2,6 +2,7 @@ package account
 
 import (
 	"fmt"
+	"time"
 
 	"gantry.dev/orchestrator/run"
 )
@@ -12,6 +13,7 @@ var summaries = map[run.EventKind]string{
 	run.KindTurnStarted:       "A model request was sent.",
 	run.KindTurnAnswered:      "The model answered.",
 	run.KindTurnFailed:        "A model request failed.",
+	run.KindModelsOut:         "No model that is right for the turn can be asked now; the run waits and tries again by itself.",
 	run.KindCallProposed:      "The model proposed a call.",
 	run.KindCallJudged:        "Policy judged a call.",
 	run.KindApprovalRequested: "A call is held for people.",
@@ -86,4 +88,38 @@ func steering(steer run.SteerState) string {
 		return "steered from run " + steer.From
 	}
 	return "steered"
+}
+
+// offers are the models that a turn was not taken with, and why.
+func offers(turn run.Turn) []string {
+	var lines []string
+	for _, offer := range turn.Offers {
+		switch {
+		case offer.Model == turn.Model:
+		case offer.Refusal != "":
+			lines = append(lines, fmt.Sprintf("turn %d not with %s: %s", turn.Number, offer.Model, offer.Refusal))
+		default:
+			lines = append(lines, fmt.Sprintf("turn %d could have been with %s for about %d micro-dollars, at most %d", turn.Number, offer.Model, offer.MicroUSD, offer.Worst))
+		}
+	}
+	return lines
+}
+
+// outage says what a run waits for that waits for a model.
+func outage(e *run.ModelsOut) []string {
+	lines := []string{fmt.Sprintf("no model can be asked for turn %d: wait %d in a row, until %s, when it tries again by itself", e.Turn, e.Wait,
+		time.UnixMilli(e.RetryAtMs).UTC().Format(time.RFC3339)) + cause(e.Cause)}
+	for _, offer := range e.Offers {
+		if offer.Refusal != "" {
+			lines = append(lines, offer.Model+": "+offer.Refusal)
+		}
+	}
+	return lines
+}
+
+func cause(code string) string {
+	if code == "" {
+		return ""
+	}
+	return "; the last attempt ended as " + code
 }

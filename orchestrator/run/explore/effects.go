@@ -43,6 +43,9 @@ func (w *world) prepare(i int, effect run.Effect) []action {
 		if w.state.Rejected() {
 			begins = append(begins, submit(" cannot shorten", run.Compact{Turn: e.Turn, Attempt: e.Attempt, Cause: run.CompactedRejected, Model: "m", Unfit: true}, nil))
 		}
+		if w.left.Outages > 0 {
+			begins = append(begins, submit(" finds no model", run.AwaitModels{Turn: e.Turn, Attempt: e.Attempt}, func(w *world) { w.left.Outages-- }))
+		}
 		return begins
 	case run.CollectChildren:
 		return w.collect(i, e.Key())
@@ -237,6 +240,11 @@ func (w *world) turnActions(name string, i, h int, held hand) []action {
 	}
 	if w.left.TooLong > 0 {
 		all = append(all, reply(" cannot take it", run.ReportTurn{Failure: &run.TurnFailure{Cause: run.TooLong}}, func(w *world) { w.left.TooLong-- }))
+	}
+	if w.left.Outages > 0 {
+		out := func(w *world) { w.left.Outages-- }
+		all = append(all, reply(" goes out", run.ReportTurn{Failure: &run.TurnFailure{Cause: "OUTAGE", Retryable: true, Out: true}}, out),
+			reply(" goes elsewhere", run.ReportTurn{Failure: &run.TurnFailure{Cause: "OUTAGE", Retryable: true, Out: true, Elsewhere: true}}, out))
 	}
 	if w.scope.Refusal {
 		all = append(all, reply(" refuses", run.ReportTurn{Class: run.ClassRefusal}, nil), reply(" empty", run.ReportTurn{Class: run.ClassEmpty}, nil))

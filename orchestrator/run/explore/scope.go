@@ -22,6 +22,7 @@ type Scope struct {
 	Becomes    policy.Answer // what a changed policy says of every call; empty: what it said before
 	Duplicates int           // outcomes that are reported twice
 	Failures   int           // of model requests
+	Outages    int           // times that no model can be asked
 	Unknowns   int           // tool outcomes that the worker itself cannot tell
 	Repeats    int           // times that a person asks for a repeat
 	Parks      int

@@ -42,6 +42,7 @@ const (
 	Flooded          Code = "FLOODED"           // a run asks for more approvals and accesses than it may
 	AccessMissing    Code = "ACCESS_MISSING"    // a call begins with a tool that the run was neither admitted with nor given
 	AccessUnsealed   Code = "ACCESS_UNSEALED"   // what was given is not as it was sealed, or was given too late
+	OutageHaste      Code = "OUTAGE_HASTE"      // a turn is attempted while its run waits for a model
 )
 
 // Broken is a promise that a record breaks.
@@ -79,6 +80,8 @@ type Tally struct {
 	briefs    briefs
 	snapshot  string         // digest
 	marking   policy.Marking // of everything that entered
+	flying    bool           // a turn is in flight
+	outUntil  int64          // until when the run waits for a model, UTC ms; 0: it does not
 	books     books
 	children  children
 	access    access
@@ -143,7 +146,7 @@ func (t *Tally) noteAct(step Step) *Broken {
 			return broken(Flooded, "request %s is one too many", event.Access)
 		}
 	case run.Resumed:
-		t.requests = 0
+		t.requests, t.outUntil = 0, 0
 	case run.ApprovalDecided:
 		t.granted[event.Approval] = event.Granted && event.Complete
 	case run.ApprovalVoided:
@@ -153,7 +156,7 @@ func (t *Tally) noteAct(step Step) *Broken {
 	case run.Ended:
 		t.ended = true
 	default:
-		return t.noteTurn(step.Event)
+		return t.noteTurn(step)
 	}
 	return nil
 }
@@ -185,14 +188,28 @@ func (t *Tally) noteEntry(event run.Event) *Broken {
 	return nil
 }
 
-func (t *Tally) noteTurn(event run.Event) *Broken {
-	switch event := event.(type) {
+func (t *Tally) noteTurn(step Step) *Broken {
+	switch event := step.Event.(type) {
 	case run.TurnStarted:
 		t.asked = event.Steers
+		t.flying = true
 		if t.cancelled {
 			return broken(AfterCancel, "turn %d begins after the cancel", event.Turn)
 		}
+		if step.AtMs < t.outUntil {
+			return broken(OutageHaste, "turn %d is attempted before the wait for a model is over", event.Turn)
+		}
+	case run.ModelsOut:
+		t.outUntil = event.RetryAtMs
+		if t.flying || t.cancelled {
+			return broken(OutageHaste, "turn %d waits for a model though it is in flight or cancelled", event.Turn)
+		}
+	case run.LimitReached:
+		t.outUntil = 0
+	case run.TurnFailed:
+		t.flying = false
 	case run.TurnAnswered:
+		t.flying = false
 		for _, steer := range t.asked {
 			t.answered[steer] = true
 		}

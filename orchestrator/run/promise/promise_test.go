@@ -60,6 +60,8 @@ func TestBrokenPromisesAreNamed(t *testing.T) {
 		"approval expired":     {promise.ApprovalExpired, append(held(), late...)},
 		"approval outdated":    {promise.ApprovalOutdated, append(held(), outdated...)},
 		"steer absorbed":       {promise.SteerAbsorbed, steps(run.TurnStarted{Turn: 1}, run.SteerSettled{Steer: "s", Disposition: run.Absorbed})},
+		"outage, in haste":     {promise.OutageHaste, steps(run.ModelsOut{Turn: 1, RetryAtMs: 51}, run.TurnStarted{Turn: 1})},
+		"outage, in flight":    {promise.OutageHaste, steps(run.TurnStarted{Turn: 1}, run.ModelsOut{Turn: 1, RetryAtMs: 60})},
 		"recalled twice":       {promise.RecalledTwice, steps(run.Started{Snapshot: run.Snapshot{Memory: recalled()}}, run.TurnStarted{Turn: 1, Memory: &run.Remembrance{Items: recalled()}})},
 		"brief again longer":   {promise.BriefLonger, steps(run.TurnAnswered{Turn: 3}, run.Compacted{Brief: run.Brief{Through: 2}}, run.Compacted{Brief: run.Brief{Through: 1}})},
 		"brief to the end":     {promise.BriefLonger, steps(run.TurnAnswered{Turn: 3}, run.Compacted{Brief: run.Brief{Through: 3}})},
