@@ -44,14 +44,11 @@ var layers = map[string][]string{
 	"orchestrator/simulate":            {"orchestrator/engine", "orchestrator/journal/journaltest", "orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
 	"orchestrator/bus":                 {"orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/bus/bustest":         {"orchestrator/bus", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
-	"agents":                           {"agents/bounded", "agents/expression", "agents/manifest", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory/view", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "agents/server"},
+	"agents":                           {"agents/bounded", "agents/catalogue", "agents/expression", "agents/manifest", "agents/route", "agents/server", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory/view", "orchestrator/canon", "orchestrator/policy", "orchestrator/run"},
 	"agents/artifact":                  {"agents", "agents/expression", "agents/manifest", "agents/tool", "memory/document", "orchestrator/canon"},
 	"agents/bounded":                   {"orchestrator/canon"},
 	"agents/credential":                {},
 	"agents/expression":                {"orchestrator/canon"},
-	"agents":                           {"agents/bounded", "agents/catalogue", "agents/manifest", "agents/route", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory/view", "orchestrator/canon", "orchestrator/policy", "orchestrator/run"},
-	"agents/bounded":                   {"orchestrator/canon"},
-	"agents/credential":                {},
 	"agents/catalogue":                 {"orchestrator/policy"},
 	"agents/route":                     {"agents/catalogue", "orchestrator/policy"},
 	"agents/model/health":              {"agents/catalogue", "agents/model"},
@@ -66,9 +63,7 @@ var layers = map[string][]string{
 	"agents/server":                    {"orchestrator/canon"},
 	"agents/tool/mcp":                  {"agents/credential", "agents/server", "agents/tool", "orchestrator/canon", "orchestrator/policy"},
 	"agents/tool/watch":                {"agents/tool", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account"},
-	"agents/perform":                   {"agents", "agents/artifact", "agents/model", "agents/perform/bounds", "agents/model/fanout", "agents/model/offline", "agents/prompt", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run", "agents/server"},
-	"agents/perform":                   {"agents", "agents/artifact", "agents/model", "agents/perform/bounds", "agents/model/fanout", "agents/model/offline", "agents/prompt", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
-	"agents/perform":                   {"agents", "agents/model", "agents/model/fanout", "agents/model/health", "agents/model/offline", "agents/perform/bounds", "agents/perform/choice", "agents/prompt", "agents/route", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"agents/perform":                   {"agents", "agents/artifact", "agents/model", "agents/model/fanout", "agents/model/health", "agents/model/offline", "agents/perform/bounds", "agents/perform/choice", "agents/prompt", "agents/route", "agents/server", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"agents/prompt":                    {"agents", "agents/model", "agents/tool", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"agents/tool":                      {"agents/credential", "memory", "memory/view", "orchestrator/canon", "orchestrator/policy", "agents/server"},
 	"agents/perform/bounds":            {"agents", "orchestrator/policy", "orchestrator/run"},
@@ -172,8 +167,6 @@ var homes = map[string][]string{
 
 // pure packages use nothing that a second call could answer differently.
 var pure = []string{"agents/server", "agents/bounded", "agents/expression", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
-var pure = []string{"agents/bounded", "agents/expression", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
-var pure = []string{"agents/bounded", "agents/catalogue", "agents/route", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 
