@@ -26,8 +26,8 @@ func PromptBytes(request Request) int64 {
 	return int64(size)
 }
 
-// estimate returns the usage of an answer whose provider reports none.
-func estimate(request Request, answer Answer) Usage {
+// Estimate returns the usage of an answer whose provider reports none.
+func Estimate(request Request, answer Answer) Usage {
 	output := len(answer.Text)
 	for _, call := range answer.Calls {
 		output += len(call.Name) + len(call.Arguments)

@@ -11,6 +11,7 @@ import (
 	"gantry.dev/agents/model/fanout"
 	"gantry.dev/agents/model/health"
 	"gantry.dev/agents/model/offline"
+	"gantry.dev/agents/model/script"
 	"gantry.dev/agents/perform/bounds"
 	"gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
@@ -143,10 +144,10 @@ func (b Builder) outside(o agents.Organisation, d tool.Definition, egress *tool.
 
 func (b Builder) providers(o agents.Organisation) (map[string]model.Provider, error) {
 	programs := map[string]string{}
-	for _, script := range o.Scripts {
-		programs[script.Name] = script.Text
+	for _, source := range o.Scripts {
+		programs[source.Name] = source.Text
 	}
-	script, err := model.NewScript(programs)
+	scripted, err := script.New(programs)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +155,7 @@ func (b Builder) providers(o agents.Organisation) (map[string]model.Provider, er
 	for _, entry := range o.Models {
 		switch entry.Provider {
 		case agents.ProviderScript:
-			providers[entry.Name] = named{script, entry.Script}
+			providers[entry.Name] = named{scripted, entry.Script}
 		case "offline":
 			providers[entry.Name] = offline.New()
 		case "fanout":

@@ -17,7 +17,9 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
+	"gantry.dev/agents/model/exchange"
 	"gantry.dev/agents/model/modeltest"
+	"gantry.dev/agents/model/openai"
 	"gantry.dev/agents/perform"
 	"gantry.dev/agents/tool"
 	"gantry.dev/orchestrator/run"
@@ -131,7 +133,7 @@ func (h *house) overWire(streams wire) {
 		attempts[goal]++
 		body := streams(goal, attempts[goal])
 		h.mu.Unlock()
-		provider, err := model.NewOpenAI(model.OpenAIConfig{BaseURL: "http://model.test/v1", Transport: transport{body}})
+		provider, err := openai.New(openai.Config{Server: exchange.Server{BaseURL: "http://model.test/v1", Transport: transport{body}}})
 		if err != nil {
 			return model.Answer{}, err
 		}

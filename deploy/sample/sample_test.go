@@ -14,6 +14,7 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
+	"gantry.dev/agents/model/script"
 	"gantry.dev/agents/tool"
 	"gantry.dev/deploy/sample"
 	"gantry.dev/orchestrator/policy"
@@ -59,12 +60,12 @@ func (d *desk) run(goal string) map[string]any {
 	organisation := load(d.t)
 	source, found := organisation.Script("invoice-reconciler")
 	require.True(d.t, found)
-	script, err := model.NewScript(map[string]string{"invoice-reconciler": source})
+	program, err := script.New(map[string]string{"invoice-reconciler": source})
 	require.NoError(d.t, err)
 	request := model.Request{Model: "invoice-reconciler", MaxTokens: 4000, Tools: d.tools,
 		Messages: []model.Message{{Role: model.User, Text: goal}}}
 	for n := 0; n < 10; n++ {
-		answer, err := script.Take(d.t.Context(), request, nil)
+		answer, err := program.Take(d.t.Context(), request, nil)
 		for cause := err; cause != nil; cause = unwrapped(cause) {
 			d.t.Log(cause)
 		}

@@ -155,7 +155,7 @@ func TestWithoutAPlanItSaysWhatItIs(t *testing.T) {
 func TestFanoutPassesTheSuite(t *testing.T) {
 	goal, err := json.Marshal(planOf(1))
 	require.NoError(t, err)
-	modeltest.Suite(t, func(*testing.T, model.Answer) (model.Provider, model.Request, bool) {
-		return fanout.New(), model.Request{Tools: []model.Spec{{Name: "agents.delegate"}}, Messages: []model.Message{{Role: model.User, Text: string(goal)}}}, false
+	modeltest.Suite(t, func(*testing.T, model.Answer) (model.Provider, model.Request, modeltest.Told) {
+		return fanout.New(), model.Request{Tools: []model.Spec{{Name: "agents.delegate"}}, Messages: []model.Message{{Role: model.User, Text: string(goal)}}}, modeltest.Told{}
 	})
 }

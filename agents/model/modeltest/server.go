@@ -15,13 +15,15 @@ type Behaviour func(w http.ResponseWriter, r *http.Request)
 
 // Received is a request as the server got it.
 type Received struct {
+	Path   string
 	Header http.Header
 	Body   []byte
 }
 
-// Server is a local server of chat completions.
+// Server is a local server of a model.
 type Server struct {
-	URL string // the base URL for a client, with the version
+	URL  string // the base URL for a client of chat completions, with the version
+	Root string // the base URL for a client of the other protocols
 
 	mu         sync.Mutex
 	behaviours []Behaviour
@@ -34,10 +36,12 @@ func NewServer(t testing.TB, behaviours ...Behaviour) *Server {
 	t.Helper()
 	s := &Server{behaviours: behaviours}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/chat/completions", s.serve)
+	for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/v1beta/models/{call}"} {
+		mux.HandleFunc("POST "+path, s.serve)
+	}
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	s.URL = server.URL + "/v1"
+	s.URL, s.Root = server.URL+"/v1", server.URL
 	return s
 }
 
@@ -51,7 +55,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if len(s.behaviours) > 1 {
 		s.behaviours = s.behaviours[1:]
 	}
-	s.received = append(s.received, Received{Header: r.Header.Clone(), Body: body})
+	s.received = append(s.received, Received{Path: r.URL.Path, Header: r.Header.Clone(), Body: body})
 	s.mu.Unlock()
 	behaviour(w, r)
 }
@@ -119,13 +123,22 @@ func Slow(stream []byte, size int, next <-chan struct{}) Behaviour {
 
 // Status answers with a status, headers in pairs, and an error of this code.
 func Status(status int, code string, headers ...string) Behaviour {
+	return StatusBody(status, refusal(code), headers...)
+}
+
+// Hidden is what every error of a test server says beside its code, and nobody
+// may repeat.
+const Hidden = "as the test wants"
+
+// StatusBody answers with a status, headers in pairs, and a body of JSON.
+func StatusBody(status int, body any, headers ...string) Behaviour {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		for i := 0; i+1 < len(headers); i += 2 {
 			w.Header().Set(headers[i], headers[i+1])
 		}
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"code": code, "message": "as the test wants", "type": "test"}})
+		_ = json.NewEncoder(w).Encode(body)
 	}
 }
 

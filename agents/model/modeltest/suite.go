@@ -12,9 +12,15 @@ import (
 )
 
 // Open returns a provider that will give the wanted answer to a request, and
-// that request. A provider that cannot be told what to say, because it answers
-// by itself, returns false; it must answer all the same.
-type Open func(t *testing.T, want model.Answer) (provider model.Provider, request model.Request, told bool)
+// that request, and how far it could be told what to say.
+type Open func(t *testing.T, want model.Answer) (provider model.Provider, request model.Request, told Told)
+
+// Told says how far a provider can be told what to say. One that answers by
+// itself cannot; it must answer all the same.
+type Told struct {
+	All       bool
+	Arguments func(raw string) string // what becomes of the bytes of a call's arguments; nil: they stay
+}
 
 // Suite checks what every provider promises.
 func Suite(t *testing.T, open Open) {
@@ -61,7 +67,7 @@ func gives(t *testing.T, open Open, want model.Answer) {
 	silent, err := provider.Take(t.Context(), request, nil)
 	require.NoError(t, err)
 	require.Equal(t, answer, silent, "whether somebody listens makes no difference")
-	if !told {
+	if !told.All {
 		require.Contains(t, []model.Class{model.ClassText, model.ClassCalls, model.ClassQuestion}, model.Classify(answer))
 		return
 	}
@@ -73,7 +79,11 @@ func gives(t *testing.T, open Open, want model.Answer) {
 	for i, call := range want.Calls {
 		require.Equal(t, call.Name, answer.Calls[i].Name)
 		require.Equal(t, call.ProviderID, answer.Calls[i].ProviderID)
-		require.Equal(t, string(call.Arguments), string(answer.Calls[i].Arguments), "bytes are passed on as they are")
+		arguments := string(call.Arguments)
+		if told.Arguments != nil {
+			arguments = told.Arguments(arguments)
+		}
+		require.Equal(t, arguments, string(answer.Calls[i].Arguments), "bytes are passed on as they come")
 	}
 }
 

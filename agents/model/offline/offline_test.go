@@ -183,8 +183,8 @@ func TestOfflineFitsItsAnswerIntoTheLimit(t *testing.T) {
 }
 
 func TestOfflinePassesTheSuite(t *testing.T) {
-	modeltest.Suite(t, func(*testing.T, model.Answer) (model.Provider, model.Request, bool) {
-		return offline.New(), model.Request{Tools: fileTools, Messages: []model.Message{{Role: model.User, Text: "how many days of leave?"}}}, false
+	modeltest.Suite(t, func(*testing.T, model.Answer) (model.Provider, model.Request, modeltest.Told) {
+		return offline.New(), model.Request{Tools: fileTools, Messages: []model.Message{{Role: model.User, Text: "how many days of leave?"}}}, modeltest.Told{}
 	})
 }
 

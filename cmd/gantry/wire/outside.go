@@ -10,6 +10,10 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
+	"gantry.dev/agents/model/anthropic"
+	"gantry.dev/agents/model/exchange"
+	"gantry.dev/agents/model/gemini"
+	"gantry.dev/agents/model/openai"
 	registered "gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
 	"gantry.dev/agents/tool/mcp"
@@ -58,29 +62,39 @@ func (p *Platform) openServers() *mcp.Pool {
 		}})
 }
 
-// openAI is where OpenAI's own models answer.
-const openAI = "https://api.openai.com/v1"
-
 // provider opens the provider of a catalogue entry. One whose key is not
 // configured here is left out, so that turns go to another model of the run.
 func (p *Platform) provider(entry agents.Model) (model.Provider, error) {
 	if p.Config.Provider != nil {
 		return p.Config.Provider(entry)
 	}
-	if entry.Provider != "openai" {
-		return nil, fmt.Errorf("provider %q is not known; use offline, script or openai", entry.Provider)
-	}
-	config := model.OpenAIConfig{BaseURL: entry.Endpoint, Compatible: entry.Endpoint != ""}
-	if config.BaseURL == "" {
-		config.BaseURL = openAI
-	}
+	server := exchange.Server{BaseURL: entry.Endpoint}
 	if entry.Secret != "" {
 		key, known := p.Config.Secrets[entry.Secret]
 		if !known {
 			p.Config.Log.Warn("model left out: its secret is not configured", "model", entry.Name)
 			return nil, nil
 		}
-		config.Key = key
+		server.Key = key
 	}
-	return model.NewOpenAI(config)
+	return ProviderAt(entry.Provider, server)
+}
+
+// ProviderAt opens a provider by its name, at its own servers where no base URL
+// is given.
+func ProviderAt(name string, server exchange.Server) (model.Provider, error) {
+	own := server.BaseURL == ""
+	base := map[string]string{"openai": openai.BaseURL, "anthropic": anthropic.BaseURL, "gemini": gemini.BaseURL}[name]
+	if own {
+		server.BaseURL = base
+	}
+	switch name {
+	case "openai":
+		return openai.New(openai.Config{Server: server, Compatible: !own})
+	case "anthropic":
+		return anthropic.New(anthropic.Config{Server: server})
+	case "gemini":
+		return gemini.New(gemini.Config{Server: server})
+	}
+	return nil, fmt.Errorf("provider %q is not known; use offline, script, openai, anthropic or gemini", name)
 }

@@ -1,4 +1,4 @@
-package model
+package script
 
 import (
 	"encoding/csv"

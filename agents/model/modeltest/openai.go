@@ -1,22 +1,54 @@
-// Package modeltest holds the suite that every model provider passes, and a
-// local server that speaks OpenAI's chat completions as well or as badly as a
-// test wants.
 package modeltest
 
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 
 	"gantry.dev/agents/model"
 )
 
-// Style says how a server writes an answer as a stream.
-type Style struct {
-	Piece    int  // bytes of text and arguments per chunk; 0 for all at once
-	NoUsage  bool // the server does not count
-	OneIndex bool // every call has index 0
-	LineEnd  string
+// OpenAI is the protocol of chat completions.
+func OpenAI() Protocol {
+	return Protocol{
+		Name: "openai", Base: "/v1", KeyHeader: "Authorization", Stream: Stream,
+		Whole: func(stream []byte) int { return len(stream) - 1 }, // with the empty line that ends the last event
+		Ends:  []string{"[done]"},
+		Refusals: []Refusal{
+			{500, refusal(""), model.Overloaded, true},
+			{502, refusal(""), model.Overloaded, true},
+			{503, refusal(""), model.Overloaded, true},
+			{529, refusal("overloaded_error"), model.Overloaded, true},
+			{400, refusal("invalid_value"), model.BadRequest, false},
+			{400, refusal("context_length_exceeded"), model.TooLong, false},
+			{413, refusal(""), model.TooLong, false},
+			{422, refusal(""), model.BadRequest, false},
+			{401, refusal("invalid_api_key"), model.Unauthorised, false},
+			{403, refusal(""), model.Unauthorised, false},
+			{429, refusal("insufficient_quota"), model.Unauthorised, false},
+			{404, refusal("model_not_found"), model.ModelNotFound, false},
+			{408, refusal(""), model.TimedOut, true},
+			{204, refusal(""), model.BadAnswer, true},
+			{302, refusal(""), model.BadAnswer, true},
+		},
+		Streamed: map[string]model.ErrorKind{
+			openAIFailed("server_error"): model.Overloaded, openAIFailed("rate_limit_exceeded"): model.RateLimited,
+			openAIFailed("context_length_exceeded"): model.TooLong,
+		},
+		Garbage: map[string]string{
+			"no JSON":   "data: {\"choices\":\n\ndata: [DONE]\n\n",
+			"no reason": "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\ndata: [DONE]\n\n",
+			"strange":   "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"bored\"}]}\n\ndata: [DONE]\n\n",
+			"two":       "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"hi\"}}]}\n\ndata: [DONE]\n\n",
+		},
+	}
+}
+
+func refusal(code string) any {
+	return map[string]any{"error": map[string]any{"code": code, "message": Hidden, "type": "test"}}
+}
+
+func openAIFailed(code string) string {
+	return `data: {"error":{"code":"` + code + `","message":"` + Hidden + `"}}` + "\n\n"
 }
 
 // reported is Reported in the words of the protocol.
@@ -26,22 +58,19 @@ var reported = map[string]any{
 	"completion_tokens_details": map[string]any{"reasoning_tokens": 10},
 }
 
-// Reported is the usage that Stream writes.
-var Reported = model.Usage{Input: 20, CacheRead: 100, Output: 20, Reasoning: 10}
-
 // Stream returns an answer as the events of chat completions, up to the line
 // that ends them. Names of calls are written as they are.
 func Stream(answer model.Answer, style Style) []byte {
 	w := &writer{style: style}
 	w.delta(map[string]any{"role": "assistant", "content": ""})
-	for _, piece := range w.pieces(answer.Reasoning) {
+	for _, piece := range w.style.pieces(answer.Reasoning) {
 		w.delta(map[string]any{"reasoning_content": piece})
 	}
 	field := "content"
 	if answer.Finish == model.FinishRefusal {
 		field = "refusal"
 	}
-	for _, piece := range w.pieces(answer.Text) {
+	for _, piece := range w.style.pieces(answer.Text) {
 		w.delta(map[string]any{field: piece})
 	}
 	for i, call := range answer.Calls {
@@ -70,7 +99,7 @@ func (w *writer) call(i int, call model.Proposed) {
 	if w.style.OneIndex {
 		index = 0
 	}
-	pieces := w.pieces(string(call.Arguments))
+	pieces := w.style.pieces(string(call.Arguments))
 	first := ""
 	if len(pieces) > 0 {
 		first, pieces = pieces[0], pieces[1:]
@@ -83,26 +112,6 @@ func (w *writer) call(i int, call model.Proposed) {
 	for _, piece := range pieces {
 		w.delta(map[string]any{"tool_calls": []any{map[string]any{"index": index, "function": map[string]any{"arguments": piece}}}})
 	}
-}
-
-// pieces cuts at characters: JSON could not carry half of one.
-func (w *writer) pieces(text string) []string {
-	if text == "" {
-		return nil
-	}
-	var pieces []string
-	var piece strings.Builder
-	for _, r := range text {
-		piece.WriteRune(r)
-		if w.style.Piece > 0 && piece.Len() >= w.style.Piece {
-			pieces = append(pieces, piece.String())
-			piece.Reset()
-		}
-	}
-	if piece.Len() > 0 {
-		pieces = append(pieces, piece.String())
-	}
-	return pieces
 }
 
 func (w *writer) delta(delta map[string]any) { w.choice(delta, "") }
@@ -125,10 +134,4 @@ func (w *writer) event(fields map[string]any) {
 	w.line("")
 }
 
-func (w *writer) line(text string) {
-	end := w.style.LineEnd
-	if end == "" {
-		end = "\n"
-	}
-	w.out.WriteString(text + end)
-}
+func (w *writer) line(text string) { w.out.WriteString(text + w.style.end()) }

@@ -1,21 +1,24 @@
-package model
+// Package script answers by programs in Starlark: for samples, tests and
+// benchmarks.
+package script
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
 	"go.starlark.net/syntax"
+
+	"gantry.dev/agents/model"
 )
 
 // maxScriptSteps bounds the work of one turn of a script.
 const maxScriptSteps = 10_000_000
 
-// Script is a provider whose models are programs in Starlark: for samples,
+// Provider is a provider whose models are programs in Starlark: for samples,
 // tests and benchmarks. A program defines turn(ctx), which gets the prompt and
 // returns the answer; the same prompt always gives the same answer. It cannot
 // load, print, recurse or reach anything outside. Programs belong to the
@@ -43,16 +46,16 @@ const maxScriptSteps = 10_000_000
 // reasoning. For tests a call may have raw (the bytes of its arguments) and id,
 // and the dict finish (a Finish) or error ({"kind": …, "retry_after_ms": …}),
 // which fails the request.
-type Script struct {
+type Provider struct {
 	turns map[string]*starlark.Function
 }
 
-var _ Provider = (*Script)(nil)
+var _ model.Provider = (*Provider)(nil)
 
-// NewScript returns a provider of one model per program. The keys are the names
+// New returns a provider of one model per program. The keys are the names
 // of the models, by which Request.Model chooses, and the file names in errors.
-func NewScript(programs map[string]string) (*Script, error) {
-	script := &Script{turns: map[string]*starlark.Function{}}
+func New(programs map[string]string) (*Provider, error) {
+	script := &Provider{turns: map[string]*starlark.Function{}}
 	for name, source := range programs {
 		turn, err := compile(name, source)
 		if err != nil {
@@ -85,69 +88,38 @@ func newThread(name string) *starlark.Thread {
 // Take runs turn(ctx). A program that fails is a *Error of kind BAD_REQUEST
 // whose text says where; why is in the error that it wraps. Text comes to
 // deltas line by line. Usage is estimated.
-func (s *Script) Take(ctx context.Context, request Request, deltas func(text string)) (Answer, error) {
+func (s *Provider) Take(ctx context.Context, request model.Request, deltas func(text string)) (model.Answer, error) {
 	turn, found := s.turns[request.Model]
 	if !found {
-		return Answer{}, &Error{Kind: ModelNotFound, Detail: "there is no script of this name"}
+		return model.Answer{}, &model.Error{Kind: model.ModelNotFound, Detail: "there is no script of this name"}
 	}
 	thread := newThread(request.Model)
 	defer context.AfterFunc(ctx, func() { thread.Cancel("the request was given up") })()
 	view, err := contextOf(thread, request)
 	if err != nil {
-		return Answer{}, scriptError(request.Model, err)
+		return model.Answer{}, scriptError(request.Model, err)
 	}
 	value, err := starlark.Call(thread, turn, starlark.Tuple{view}, nil)
 	if ctx.Err() != nil {
-		return Answer{}, Ended(ctx)
+		return model.Answer{}, model.Ended(ctx)
 	}
 	if err != nil {
-		return Answer{}, scriptError(request.Model, err)
+		return model.Answer{}, scriptError(request.Model, err)
 	}
 	answer, err := answerOf(value)
-	if failure := (*Error)(nil); errors.As(err, &failure) {
-		return Answer{}, failure
+	if failure := (*model.Error)(nil); errors.As(err, &failure) {
+		return model.Answer{}, failure
 	}
 	if err != nil {
-		return Answer{}, scriptError(request.Model, fmt.Errorf("the result of turn: %w", err))
+		return model.Answer{}, scriptError(request.Model, fmt.Errorf("the result of turn: %w", err))
 	}
 	answer.Model = request.Model
-	return Give(request, answer, deltas), nil
-}
-
-// Give bounds, streams and counts the answer of an embedded provider.
-func Give(request Request, answer Answer, deltas func(text string)) Answer {
-	answer = bounded(request, answer)
-	if deltas != nil {
-		for line := range strings.Lines(answer.Text) {
-			deltas(line)
-		}
-	}
-	answer.Usage = estimate(request, answer)
-	return answer
-}
-
-// bounded ends an answer at the limit that the request sets, as other models
-// do: what was reserved for it is never exceeded.
-func bounded(request Request, answer Answer) Answer {
-	usage := estimate(request, answer)
-	if request.MaxTokens <= 0 || usage.Output+usage.Reasoning <= request.MaxTokens {
-		return answer
-	}
-	limit := int(request.MaxTokens) * BytesPerToken
-	answer.Calls, answer.Finish = nil, FinishLength
-	answer.Text = strings.ToValidUTF8(answer.Text[:min(limit, len(answer.Text))], "")
-	answer.Reasoning = strings.ToValidUTF8(answer.Reasoning[:min(max(limit-len(answer.Text)-BytesPerToken, 0), len(answer.Reasoning))], "")
-	return answer
-}
-
-// Ended says that the caller gave up, or that its time did.
-func Ended(ctx context.Context) *Error {
-	return &Error{Kind: TimedOut, Detail: "the request was given up", cause: context.Cause(ctx)}
+	return model.Give(request, answer, deltas), nil
 }
 
 // scriptError says where a program failed. What it said may quote the prompt,
 // so it stays out of the text.
-func scriptError(name string, err error) *Error {
+func scriptError(name string, err error) *model.Error {
 	where, cause := name, err
 	if failed := (*starlark.EvalError)(nil); errors.As(err, &failed) {
 		cause = fmt.Errorf("%w\n%s", err, failed.CallStack)
@@ -158,11 +130,11 @@ func scriptError(name string, err error) *Error {
 			}
 		}
 	}
-	return &Error{Kind: BadRequest, Detail: where + ": the script failed", cause: cause}
+	return model.Because(cause, model.BadRequest, where+": the script failed")
 }
 
 // contextOf returns the ctx of one turn.
-func contextOf(thread *starlark.Thread, request Request) (starlark.Value, error) {
+func contextOf(thread *starlark.Thread, request model.Request) (starlark.Value, error) {
 	history, messages, tools, turns := starlark.NewList(nil), starlark.NewList(nil), starlark.NewList(nil), 0
 	calls := map[string]*starlarkstruct.Struct{}
 	replies := starlark.NewDict(0)
@@ -177,10 +149,10 @@ func contextOf(thread *starlark.Thread, request Request) (starlark.Value, error)
 		for id, call := range made {
 			calls[id] = call
 		}
-		if message.Role == Assistant {
+		if message.Role == model.Assistant {
 			turns++
 		}
-		if message.Role == ToolReply {
+		if message.Role == model.ToolReply {
 			if err := addReply(thread, replies, calls[message.CallID], message); err != nil {
 				return nil, err
 			}
@@ -204,7 +176,7 @@ func contextOf(thread *starlark.Thread, request Request) (starlark.Value, error)
 	}), nil
 }
 
-func messageOf(thread *starlark.Thread, message Message) (starlark.Value, map[string]*starlarkstruct.Struct) {
+func messageOf(thread *starlark.Thread, message model.Message) (starlark.Value, map[string]*starlarkstruct.Struct) {
 	calls, byID := starlark.NewList(nil), map[string]*starlarkstruct.Struct{}
 	for _, call := range message.Calls {
 		entry := structOf("call", starlark.StringDict{
@@ -221,7 +193,7 @@ func messageOf(thread *starlark.Thread, message Message) (starlark.Value, map[st
 
 // addReply files a tool's reply under the name of the call that it answers. A
 // reply to no call of the prompt is only in the messages.
-func addReply(thread *starlark.Thread, replies *starlark.Dict, call *starlarkstruct.Struct, message Message) error {
+func addReply(thread *starlark.Thread, replies *starlark.Dict, call *starlarkstruct.Struct, message model.Message) error {
 	if call == nil {
 		return nil
 	}
@@ -233,7 +205,7 @@ func addReply(thread *starlark.Thread, replies *starlark.Dict, call *starlarkstr
 	if err != nil {
 		return err
 	}
-	text := Unwrap(message.Text)
+	text := model.Unwrap(message.Text)
 	list := starlark.NewList(nil)
 	if earlier, found, _ := replies.Get(name); found {
 		list = earlier.(*starlark.List)

@@ -1,4 +1,4 @@
-package model_test
+package script_test
 
 import (
 	"context"
@@ -9,15 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/agents/model"
+	"gantry.dev/agents/model/script"
 )
 
 // turn runs one turn of a program over a request.
-func turn(t *testing.T, program string, request model.Request) (model.Answer, error) {
+func turn(t *testing.T, source string, request model.Request) (model.Answer, error) {
 	t.Helper()
-	script, err := model.NewScript(map[string]string{"test.star": program})
+	program, err := script.New(map[string]string{"test.star": source})
 	require.NoError(t, err)
 	request.Model = "test.star"
-	return script.Take(t.Context(), request, nil)
+	return program.Take(t.Context(), request, nil)
 }
 
 // says returns the text of a turn whose body is an expression for a string.
@@ -44,6 +45,10 @@ var history = model.Request{
 		{Role: model.ToolReply, CallID: "c1", Text: model.Wrap("ab", "files:a", "", "TOOL", `{"rows":[[1,2],[3]],"n":12.5}`)},
 		{Role: model.ToolReply, CallID: "c2", Text: "not json"},
 	},
+}
+
+func call(name, arguments string) model.Proposed {
+	return model.Proposed{Name: name, Arguments: []byte(arguments)}
 }
 
 func TestScriptSeesThePrompt(t *testing.T) {
@@ -157,12 +162,12 @@ func TestScriptErrorsSayWhereButNotWhat(t *testing.T) {
 }
 
 func TestScriptMustCompile(t *testing.T) {
-	for name, program := range map[string]string{
+	for name, source := range map[string]string{
 		"syntax": "def turn(", "nothing": "x = 1", "parameters": "def turn():\n    return {}\n",
 		"load": `load("other.star", "x")` + "\ndef turn(ctx):\n    return {}\n", "top level": "def turn(ctx):\n    return {}\nfail(1)\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := model.NewScript(map[string]string{"test.star": program})
+			_, err := script.New(map[string]string{"test.star": source})
 			require.ErrorContains(t, err, "test.star")
 		})
 	}
@@ -183,11 +188,11 @@ func TestScriptErrorForm(t *testing.T) {
 }
 
 func TestScriptStopsWithItsRequest(t *testing.T) {
-	script, err := model.NewScript(map[string]string{"test.star": "def turn(ctx):\n    while True:\n        pass\n"})
+	program, err := script.New(map[string]string{"test.star": "def turn(ctx):\n    while True:\n        pass\n"})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = script.Take(ctx, model.Request{Model: "test.star"}, nil)
+	_, err = program.Take(ctx, model.Request{Model: "test.star"}, nil)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -202,19 +207,19 @@ func TestScriptKeepsToTheLimitOfTokens(t *testing.T) {
 }
 
 func TestScriptStreamsLineByLine(t *testing.T) {
-	script, err := model.NewScript(map[string]string{"m": "def turn(ctx):\n    return {\"text\": \"one\\ntwo\\n\\nthree\"}\n"})
+	program, err := script.New(map[string]string{"m": "def turn(ctx):\n    return {\"text\": \"one\\ntwo\\n\\nthree\"}\n"})
 	require.NoError(t, err)
 	var pieces []string
-	answer, err := script.Take(t.Context(), model.Request{Model: "m"}, func(text string) { pieces = append(pieces, text) })
+	answer, err := program.Take(t.Context(), model.Request{Model: "m"}, func(text string) { pieces = append(pieces, text) })
 	require.NoError(t, err)
 	require.Equal(t, []string{"one\n", "two\n", "\n", "three"}, pieces)
 	require.Equal(t, answer.Text, strings.Join(pieces, ""))
 }
 
 func TestUnknownScriptIsNotFound(t *testing.T) {
-	script, err := model.NewScript(nil)
+	program, err := script.New(nil)
 	require.NoError(t, err)
-	_, err = script.Take(t.Context(), model.Request{Model: "absent"}, nil)
+	_, err = program.Take(t.Context(), model.Request{Model: "absent"}, nil)
 	var failure *model.Error
 	require.ErrorAs(t, err, &failure)
 	require.Equal(t, model.ModelNotFound, failure.Kind)

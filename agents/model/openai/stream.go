@@ -1,21 +1,26 @@
-package model
+package openai
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/openai/openai-go/v3"
+
+	"gantry.dev/agents/model"
+	"gantry.dev/agents/model/exchange"
 )
 
 // collector puts a stream together. What it holds is an answer only when the
 // stream has ended as it should.
 type collector struct {
-	deltas func(text string)
-	names  names
+	deltas     func(text string)
+	names      exchange.Names
+	compatible bool
 
 	text, refusal, reasoning []byte
 	finish, model            string
-	calls                    []*Proposed
-	at                       map[int64]*Proposed // the call that an index adds to
+	calls                    []*model.Proposed
+	at                       map[int64]*model.Proposed // the call that an index adds to
 	usage                    openai.CompletionUsage
 	counted                  bool
 }
@@ -29,7 +34,7 @@ func (c *collector) add(chunk openai.ChatCompletionChunk) error {
 	}
 	for _, choice := range chunk.Choices {
 		if choice.Index != 0 {
-			return &Error{Kind: BadAnswer, Billed: true, Detail: "more answers than were asked for"}
+			return &model.Error{Kind: model.BadAnswer, Billed: true, Detail: "more answers than were asked for"}
 		}
 		c.addDelta(choice.Delta)
 		if choice.FinishReason != "" {
@@ -65,10 +70,10 @@ func (c *collector) addCall(part openai.ChatCompletionChunkChoiceDeltaToolCall) 
 	call := c.at[part.Index]
 	if call == nil || (part.ID != "" && call.ProviderID != "" && part.ID != call.ProviderID) ||
 		(part.ID == "" && call.ProviderID == "" && part.Function.Name != "" && part.Function.Arguments != "" && json.Valid(call.Arguments)) {
-		call = &Proposed{}
+		call = &model.Proposed{}
 		c.calls = append(c.calls, call)
 		if c.at == nil {
-			c.at = map[int64]*Proposed{}
+			c.at = map[int64]*model.Proposed{}
 		}
 		c.at[part.Index] = call
 	}
@@ -79,28 +84,39 @@ func (c *collector) addCall(part openai.ChatCompletionChunkChoiceDeltaToolCall) 
 		call.Name = part.Function.Name
 	}
 	call.Arguments = append(call.Arguments, part.Function.Arguments...)
+	// Some servers send the object itself in place of its text.
+	if raw := part.Function.JSON.Arguments.Raw(); part.Function.Arguments == "" && strings.HasPrefix(raw, "{") {
+		call.Arguments = append(call.Arguments, raw...)
+	}
 }
 
+// others are words of other servers for the end of an answer.
+var others = map[string]bool{"eos": true, "eos_token": true, "stop_sequence": true, "end_turn": true}
+
 // answer returns the whole answer.
-func (c *collector) answer(request Request) (Answer, error) {
-	answer := Answer{Text: string(c.text), Reasoning: string(c.reasoning), Model: c.model}
-	switch c.finish {
+func (c *collector) answer(request model.Request) (model.Answer, error) {
+	answer := model.Answer{Text: string(c.text), Reasoning: string(c.reasoning), Model: c.model}
+	finish := c.finish
+	if c.compatible && others[finish] {
+		finish = "stop"
+	}
+	switch finish {
 	case "stop":
-		answer.Finish = FinishStop
+		answer.Finish = model.FinishStop
 	case "tool_calls", "function_call":
-		answer.Finish = FinishCalls
+		answer.Finish = model.FinishCalls
 	case "length":
-		answer.Finish = FinishLength
+		answer.Finish = model.FinishLength
 	case "content_filter":
-		answer.Finish = FinishRefusal
+		answer.Finish = model.FinishRefusal
 	default:
-		return Answer{}, &Error{Kind: BadAnswer, Billed: true, Detail: "the answer gives no known reason for its end"}
+		return model.Answer{}, &model.Error{Kind: model.BadAnswer, Billed: true, Detail: "the answer gives no known reason for its end"}
 	}
 	if len(c.refusal) > 0 {
-		answer.Finish, answer.Text = FinishRefusal, string(c.refusal)
+		answer.Finish, answer.Text = model.FinishRefusal, string(c.refusal)
 	}
 	for _, call := range c.calls {
-		call.Name = c.names.from(call.Name)
+		call.Name = c.names.From(call.Name)
 		answer.Calls = append(answer.Calls, *call)
 	}
 	answer.Usage = c.used(request, answer)
@@ -112,9 +128,9 @@ const maxCounted = 1_000_000_000
 
 // used returns what the server counted, if that can be true, and otherwise an
 // estimate.
-func (c *collector) used(request Request, answer Answer) Usage {
+func (c *collector) used(request model.Request, answer model.Answer) model.Usage {
 	prompt, completion := c.usage.PromptTokensDetails, c.usage.CompletionTokensDetails
-	usage := Usage{
+	usage := model.Usage{
 		Input:      c.usage.PromptTokens - prompt.CachedTokens - prompt.CacheWriteTokens,
 		CacheRead:  prompt.CachedTokens,
 		CacheWrite: prompt.CacheWriteTokens,
@@ -124,7 +140,7 @@ func (c *collector) used(request Request, answer Answer) Usage {
 	if !c.counted || c.usage.PromptTokens <= 0 ||
 		max(c.usage.PromptTokens, c.usage.CompletionTokens) > maxCounted ||
 		min(usage.Input, usage.CacheRead, usage.CacheWrite, usage.Output, usage.Reasoning) < 0 {
-		return estimate(request, answer)
+		return model.Estimate(request, answer)
 	}
 	return usage
 }

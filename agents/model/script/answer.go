@@ -1,4 +1,4 @@
-package model
+package script
 
 import (
 	"errors"
@@ -6,51 +6,53 @@ import (
 	"time"
 
 	"go.starlark.net/starlark"
+
+	"gantry.dev/agents/model"
 )
 
 // answerOf reads what turn returned.
-func answerOf(value starlark.Value) (Answer, error) {
+func answerOf(value starlark.Value) (model.Answer, error) {
 	fields, err := fieldsOf(value, "text", "calls", "refusal", "reasoning", "finish", "error")
 	if err != nil {
-		return Answer{}, err
+		return model.Answer{}, err
 	}
 	if failure, given := fields["error"]; given {
-		return Answer{}, failureOf(failure)
+		return model.Answer{}, failureOf(failure)
 	}
-	answer := Answer{Finish: FinishStop}
+	answer := model.Answer{Finish: model.FinishStop}
 	if answer.Text, err = stringOf(fields, "text"); err != nil {
-		return Answer{}, err
+		return model.Answer{}, err
 	}
 	if answer.Reasoning, err = stringOf(fields, "reasoning"); err != nil {
-		return Answer{}, err
+		return model.Answer{}, err
 	}
 	if _, refused := fields["refusal"]; refused {
-		answer.Finish = FinishRefusal
+		answer.Finish = model.FinishRefusal
 		if answer.Text, err = stringOf(fields, "refusal"); err != nil {
-			return Answer{}, err
+			return model.Answer{}, err
 		}
 	}
 	if calls, given := fields["calls"]; given {
 		if answer.Calls, err = callsOf(calls); err != nil {
-			return Answer{}, err
+			return model.Answer{}, err
 		}
-		if len(answer.Calls) > 0 && answer.Finish == FinishStop {
-			answer.Finish = FinishCalls
+		if len(answer.Calls) > 0 && answer.Finish == model.FinishStop {
+			answer.Finish = model.FinishCalls
 		}
 	}
 	finish, err := stringOf(fields, "finish")
 	if finish != "" {
-		answer.Finish = Finish(finish)
+		answer.Finish = model.Finish(finish)
 	}
 	return answer, err
 }
 
-func callsOf(value starlark.Value) ([]Proposed, error) {
+func callsOf(value starlark.Value) ([]model.Proposed, error) {
 	sequence, ok := value.(starlark.Iterable)
 	if !ok {
 		return nil, errors.New("calls must be a list")
 	}
-	var calls []Proposed
+	var calls []model.Proposed
 	for entry := range starlark.Elements(sequence) {
 		call, err := callOf(entry)
 		if err != nil {
@@ -61,21 +63,21 @@ func callsOf(value starlark.Value) ([]Proposed, error) {
 	return calls, nil
 }
 
-func callOf(value starlark.Value) (Proposed, error) {
+func callOf(value starlark.Value) (model.Proposed, error) {
 	fields, err := fieldsOf(value, "name", "arguments", "raw", "id")
 	if err != nil {
-		return Proposed{}, err
+		return model.Proposed{}, err
 	}
-	var call Proposed
+	var call model.Proposed
 	if call.Name, err = stringOf(fields, "name"); err != nil {
-		return Proposed{}, err
+		return model.Proposed{}, err
 	}
 	if call.ProviderID, err = stringOf(fields, "id"); err != nil {
-		return Proposed{}, err
+		return model.Proposed{}, err
 	}
 	arguments, structured := fields["arguments"]
 	if _, raw := fields["raw"]; raw == structured {
-		return Proposed{}, errors.New("a call has either arguments or raw")
+		return model.Proposed{}, errors.New("a call has either arguments or raw")
 	}
 	if !structured {
 		raw, err := stringOf(fields, "raw")
@@ -96,7 +98,7 @@ func failureOf(value starlark.Value) error {
 	if err != nil {
 		return err
 	}
-	failure := &Error{Kind: ErrorKind(kind), Detail: "the script says so"}
+	failure := &model.Error{Kind: model.ErrorKind(kind), Detail: "the script says so"}
 	if wait, given := fields["retry_after_ms"]; given {
 		var ms int64
 		if err := starlark.AsInt(wait, &ms); err != nil {
