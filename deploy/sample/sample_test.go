@@ -127,7 +127,7 @@ func (d *desk) complaints(organisation agents.Organisation, answer string) []str
 			result, err = json.Marshal(map[string]any{"entries": d.entries(arguments)})
 			require.NoError(d.t, err)
 		}
-		passed, err := check.Evaluate(result, vars)
+		passed, err := check.Evaluate(agents.Found{Result: result}, vars)
 		require.NoError(d.t, err, check.Name)
 		if !passed {
 			found = append(found, check.Name)
