@@ -4,7 +4,7 @@ TESTFLAGS ?=
 SERVICE_TESTS = $(shell grep -rlE '^//go:build .*services' --include='*_test.go' $(SOURCES))
 SOURCES = agents cmd deploy graph memory migrations orchestrator $(wildcard *.go)
 
-.PHONY: help check gen gen-check test test-services test-qdrant test-clients fuzz lint bench bench-obedient demo
+.PHONY: help check gen gen-check test test-services test-qdrant test-clients test-peers fuzz lint bench bench-obedient demo
 
 help: ## say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -43,6 +43,15 @@ test-clients: docs/client/node_modules/.package-lock.json ## the GraphQL clients
 
 docs/client/node_modules/.package-lock.json: docs/client/package-lock.json
 	cd docs/client && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+test-peers: docs/peers/node_modules/.package-lock.json ## other people's programs that speak MCP and A2A against the real binary; needs Node
+	$(GO) build -o docs/peers/build/gantry ./cmd/gantry
+	$(GO) build -o docs/peers/build/conform ./graph/mcp/conform
+	cd docs/peers && GANTRY_BINARY=$(CURDIR)/docs/peers/build/gantry npm test --silent
+
+docs/peers/node_modules/.package-lock.json: docs/peers/package-lock.json
+	cd docs/peers && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
 fuzz: ## every fuzz target for FUZZTIME each, 3s by default

@@ -93,6 +93,7 @@ var layers = map[string][]string{
 	"graph/graphiql":                   {},
 	"graph/a2a":                        {"graph/edge", "graph/operation"},
 	"graph/mcp":                        {"graph/edge", "graph/operation"},
+	"graph/mcp/conform":                {"graph/edge", "graph/mcp"},
 	"graph/opaque":                     {"graph/edge", "orchestrator/engine"},
 	"graph/operation":                  {"graph/edge"},
 	"graph/remembered":                 {"graph/generated", "memory", "memory/view", "orchestrator/policy"},
@@ -168,7 +169,7 @@ var homes = map[string][]string{
 	"go.opentelemetry.io/otel": {"cmd/gantry/telemetry"},
 
 	// The protocols between agents.
-	"github.com/modelcontextprotocol/go-sdk": {"agents/tool/mcp", "cmd/gantry/office", "graph/mcp"},
+	"github.com/modelcontextprotocol/go-sdk": {"agents/tool/mcp", "cmd/gantry/office", "graph/mcp", "graph/mcp/conform"},
 	"github.com/a2aproject/a2a-go":           {"agents/tool/a2a", "graph/a2a"},
 }
 

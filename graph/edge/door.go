@@ -114,9 +114,8 @@ func (h *Handler) enter(w http.ResponseWriter, r *http.Request, door Door) {
 			return
 		}
 		defer h.connections.leave(h.connections.streams, s.key())
-		w = deadlined{w, http.NewResponseController(w), h.config.Connections.WriteWait}
 	}
-	door.Serve.ServeHTTP(w, r)
+	door.Serve.ServeHTTP(deadlined{w, http.NewResponseController(w), h.config.Connections.WriteWait}, r)
 }
 
 // identify says who sends a request, or with which status it is refused.

@@ -58,7 +58,7 @@ var headers = []string{"mcp-protocol-version", "mcp-method", "mcp-name", "mcp-se
 func NewHandler(config Config, public string, admit func(edge.Door) http.Handler) http.Handler {
 	server := NewServer(config)
 	inner := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server },
-		&sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1})
+		&sdk.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: -1})
 	return admit(edge.Door{
 		Serve: inner, Streams: streams, Empty: true, Headers: headers,
 		Demand: func(r *http.Request) string {
