@@ -7,5 +7,5 @@ import "embed"
 // Files is the folder of the organisation as agents.LoadDir reads it. Files of
 // its tools lie below "files", and what its people remember below "memory".
 //
-//go:embed organisation.yaml models.yaml agents personas tools policies scripts files memory
+//go:embed organisation.yaml models.yaml agents personas servers tools policies scripts files memory
 var Files embed.FS

@@ -17,6 +17,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/cli/fanout"
 	"gantry.dev/cmd/gantry/cli/lending"
+	"gantry.dev/cmd/gantry/cli/outreach"
 	"gantry.dev/cmd/gantry/cli/roundtable"
 	"gantry.dev/cmd/gantry/cli/showcase"
 	"gantry.dev/cmd/gantry/cli/sidecar"
@@ -52,7 +53,7 @@ func demoCommand() *cobra.Command {
 	command.Flags().StringVar(&granted, "grant", "INV-1004", "invoice whose adjustment the controller grants")
 	command.AddCommand(demoMemoryCommand(), demoResearchCommand(), lending.DemoCommand(showLending))
 	command.Flags().StringVar(&denied, "deny", "INV-1008", "invoice whose adjustment the controller denies")
-	command.AddCommand(roundtable.DemoCommand(showGroup), sidecar.DemoCommand(showSidecar))
+	command.AddCommand(roundtable.DemoCommand(showGroup), sidecar.DemoCommand(showSidecar), outreach.DemoCommand(showOffice))
 	return command
 }
 
@@ -93,6 +94,12 @@ func showGroup(ctx context.Context, out io.Writer) (roundtable.Result, error) {
 func showSidecar(ctx context.Context, out io.Writer) (sidecar.Result, error) {
 	return inHouse(ctx, slog.DiscardHandler, func(h *house, _ string) (sidecar.Result, error) {
 		return sidecar.Run(ctx, sidecar.House{As: h.as}, out)
+	})
+}
+
+func showOffice(ctx context.Context, out io.Writer) (outreach.Result, error) {
+	return inHouse(ctx, slog.DiscardHandler, func(h *house, _ string) (outreach.Result, error) {
+		return outreach.Run(ctx, outreach.House{As: h.as, Done: h.mail.Done}, out)
 	})
 }
 

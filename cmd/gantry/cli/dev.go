@@ -35,6 +35,7 @@ func devCommand() *cobra.Command {
 	command.Flags().StringVar(&at.folder, ask.FolderFlag, ask.DefaultFolder, "where everything is kept")
 	command.Flags().StringVar(&at.interfaceAt, "listen", "127.0.0.1:8080", "host:port of the GraphQL interface")
 	command.Flags().StringVar(&at.ledgerAt, "ledger-listen", "127.0.0.1:8081", "host:port of the sample's ledger")
+	command.Flags().StringVar(&at.officeAt, "office-listen", "127.0.0.1:8082", "host:port of the sample's office")
 	return command
 }
 
@@ -147,7 +148,8 @@ func (h *house) greet(out io.Writer, held *client.Item) error {
 		"  explorer       %s/\n"+
 		"  GraphQL        %s/graphql (POST, SSE, graphql-transport-ws)\n"+
 		"  sample ledger  %s\n"+
-		"  tokens         %s\n", h.organisation.Title, h.url(), h.url(), h.url(), h.ledger, filepath.Join(h.folder, "tokens"))
+		"  sample office  %s/mcp\n"+
+		"  tokens         %s\n", h.organisation.Title, h.url(), h.url(), h.url(), h.ledger, h.office, filepath.Join(h.folder, "tokens"))
 	if err != nil || held == nil {
 		return err
 	}

@@ -1,14 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,11 +15,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/sourcegraph/conc"
 
 	"gantry.dev/agents"
 	"gantry.dev/cmd/gantry/client"
-	"gantry.dev/cmd/gantry/ledger"
+	"gantry.dev/cmd/gantry/office"
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/deploy/sample"
 	"gantry.dev/orchestrator/journal"
@@ -33,30 +31,33 @@ const (
 	sampleDecider = "tomas.rehak"
 )
 
-// house is the sample organisation at work: its outside ledger, and Gantry
-// beside it in the same process.
+// house is the sample organisation at work: its outside ledger and office, and
+// Gantry beside them in the same process.
 type house struct {
 	platform     *wire.Platform
 	organisation agents.Organisation
 	folder       string
 	ledger       string // base URL
-	credential   string // of the ledger
-	stop         func() error
+	office       string // base URL
+	mail         *office.Office
+	credential   string         // of the ledger and the office
+	stops        []func() error // of what is outside, first started first
 }
 
 // places says where a house listens.
 type places struct {
 	folder, interfaceAt, ledgerAt string
+	officeAt                      string // empty: anywhere
 	log                           *slog.Logger
 }
 
-// openHouse starts the ledger and Gantry on embedded defaults and puts the
+// openHouse starts what is outside and Gantry on embedded defaults and puts the
 // sample in force.
 func openHouse(ctx context.Context, at places) (*house, error) {
 	if err := at.check(); err != nil {
 		return nil, err
 	}
-	h := &house{folder: at.folder, credential: uuid.NewString(), stop: func() error { return nil }}
+	h := &house{folder: at.folder, credential: uuid.NewString()}
 	if err := h.open(ctx, at); err != nil {
 		return nil, errors.Join(err, h.close())
 	}
@@ -65,7 +66,7 @@ func openHouse(ctx context.Context, at places) (*house, error) {
 
 // check finds what cannot be listened at, before anything is begun.
 func (p places) check() error {
-	for flag, at := range map[string]string{"listen": p.interfaceAt, "ledger-listen": p.ledgerAt} {
+	for flag, at := range map[string]string{"listen": p.interfaceAt, "ledger-listen": p.ledgerAt, "office-listen": cmp.Or(p.officeAt, anywhere)} {
 		if _, _, err := net.SplitHostPort(at); err != nil {
 			return fmt.Errorf("--%s %q must be host:port, for example 127.0.0.1:8080", flag, at)
 		}
@@ -80,17 +81,21 @@ func (h *house) open(ctx context.Context, at places) error {
 	if err := h.startLedger(ctx, at.ledgerAt); err != nil {
 		return h.whose(ctx, err)
 	}
+	if err := h.startOffice(ctx, cmp.Or(at.officeAt, anywhere)); err != nil {
+		return err
+	}
 	root, err := h.layFiles()
 	if err != nil {
 		return err
 	}
 	h.organisation, err = agents.LoadDir(sample.Files, agents.LoadOptions{
-		Endpoints: map[string]string{"ledger": h.ledger}, Egress: []string{strings.TrimPrefix(h.ledger, "http://")}})
+		Endpoints: map[string]string{"ledger": h.ledger, "office": h.office},
+		Egress:    []string{strings.TrimPrefix(h.ledger, "http://"), strings.TrimPrefix(h.office, "http://")}})
 	if err != nil {
 		return err
 	}
 	h.platform, err = open(ctx, wire.Config{Folder: at.folder, Listen: at.interfaceAt, Files: root, Work: true, Dev: true, Heads: filepath.Join(at.folder, headsFlag),
-		Secrets: map[string]string{"ledger": h.credential}, Log: at.log})
+		Secrets: map[string]string{"ledger": h.credential, "office": h.credential}, Log: at.log})
 	if err != nil {
 		return err
 	}
@@ -128,37 +133,16 @@ func (h *house) layFiles() (root string, err error) {
 	return root, nil
 }
 
-func (h *house) startLedger(ctx context.Context, at string) error {
-	if err := os.MkdirAll(h.folder, 0o700); err != nil {
-		return fmt.Errorf("folder: %w", err)
-	}
-	outside, err := ledger.New(ctx, ledger.Config{Path: filepath.Join(h.folder, "ledger.db"), Tokens: map[string]string{h.credential: "gantry"}})
-	if err != nil {
-		return err
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
-	if err != nil {
-		return errors.Join(placeTaken(fmt.Errorf("ledger: %w", err), at, "ledger-listen"), outside.Close())
-	}
-	h.ledger = "http://" + listener.Addr().String()
-	server := &http.Server{Handler: outside.Handler(), ReadHeaderTimeout: 10 * time.Second}
-	var tasks conc.WaitGroup
-	tasks.Go(func() { _ = server.Serve(listener) }) // ends with Close
-	h.stop = func() error {
-		closed := server.Close()
-		tasks.Wait()
-		return errors.Join(closed, outside.Close())
-	}
-	return nil
-}
-
-// close stops Gantry, then the ledger.
+// close stops Gantry, then what is outside.
 func (h *house) close() error {
 	var closed error
 	if h.platform != nil {
 		closed = h.platform.Close()
 	}
-	return errors.Join(closed, h.stop())
+	for _, stop := range h.stops {
+		closed = errors.Join(closed, stop())
+	}
+	return closed
 }
 
 // url is where the interface answers.
@@ -176,37 +160,4 @@ func (h *house) as(principal string) (*client.Client, error) {
 		return nil, err
 	}
 	return client.New(client.Config{URL: h.url(), Token: token})
-}
-
-// ledgerEntry is what the ledger says of one adjustment.
-type ledgerEntry struct {
-	Invoice     string `json:"invoice"`
-	AmountCents int64  `json:"amountCents"`
-	Currency    string `json:"currency"`
-	Actor       struct {
-		Client string   `json:"client"`
-		Chain  []string `json:"chain"`
-	} `json:"actor"`
-}
-
-// entries asks the ledger itself what it holds for an invoice.
-func (h *house) entries(ctx context.Context, invoice string) ([]ledgerEntry, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.ledger+"/v1/adjustments?invoice="+invoice, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Authorization", "Bearer "+h.credential)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }() // read whole below
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ledger: %s", response.Status)
-	}
-	var found struct {
-		Entries []ledgerEntry `json:"entries"`
-	}
-	err = json.NewDecoder(response.Body).Decode(&found)
-	return found.Entries, err
 }
