@@ -69,6 +69,12 @@ func (o Organisation) SecondToLift(by string, scope KillScope, name string) stri
 	return o.second(by, [][]string{people})
 }
 
+// SecondToPin is SecondPerson for what a tool is pinned to.
+func (o Organisation) SecondToPin(by, name string) string {
+	d, _ := o.Tool(name)
+	return o.second(by, [][]string{{d.Owner}})
+}
+
 func (o Organisation) second(by string, parties [][]string) string {
 	anybody := ""
 	for _, p := range o.Principals {

@@ -90,7 +90,7 @@ func (o Organisation) parts() (map[string]string, error) {
 	rest := o
 	rest.Agents, rest.Tools, rest.Personas, rest.Principals = nil, nil, nil, nil
 	rest.Models, rest.Policies, rest.Scripts, rest.Grants = nil, nil, nil, nil
-	rest.Servers, rest.Quarantines = nil, nil
+	rest.Servers, rest.Quarantines, rest.Pins = nil, nil, nil
 	if rest.Name != "" {
 		objects["organisation"] = rest
 	}

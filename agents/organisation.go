@@ -48,7 +48,8 @@ type Organisation struct {
 	Notify       Notify             `json:"notify,omitzero"`
 
 	Servers     []server.Server     `json:"servers,omitempty"`     // MCP servers
-	Quarantines []server.Quarantine `json:"quarantines,omitempty"` // of tools; see Quarantine
+	Quarantines []server.Quarantine `json:"quarantines,omitempty"` // of tools; see Keep
+	Pins        []server.Pinning    `json:"pins,omitempty"`        // of tools, decided since the files were written
 }
 
 // Department is a part of the organisation.
@@ -248,6 +249,7 @@ func (o Organisation) sorted() Organisation {
 	o.Deputies = byName(o.Deputies, func(d Deputy) string { return d.Person })
 	o.Servers = byName(o.Servers, func(s server.Server) string { return s.Name })
 	o.Quarantines = byName(o.Quarantines, func(q server.Quarantine) string { return q.Tool })
+	o.Pins = byName(o.Pins, func(p server.Pinning) string { return p.Tool })
 	o.Grants = byName(o.Grants, func(g Grant) string { return g.ID })
 	o.Roles = slices.Sorted(slices.Values(o.Roles))
 	o.Egress = slices.Sorted(slices.Values(o.Egress))

@@ -8,6 +8,7 @@ import (
 
 	"gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
+	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/policy"
 )
 
@@ -147,7 +148,8 @@ func Lift(current Organisation, scope KillScope, name, by, approvedBy string) (O
 
 // Apply returns what the organisation is after its files were loaded: the
 // loaded configuration with the stages, kills, consents and deputies that people decided,
-// which no file undoes. A quarantine stands until the files pin something else. Both organisations are valid; the result may not be, because a
+// which no file undoes. What was pinned since stands until the files pin something else, and so
+// does a quarantine. Both organisations are valid; the result may not be, because a
 // decided stage can ask for what the new files lack, and then it is Faults.
 func Apply(current, loaded Organisation) (Organisation, error) {
 	loaded.Stages = slices.DeleteFunc(slices.Clone(current.Stages), func(d StageDecision) bool {
@@ -161,6 +163,10 @@ func Apply(current, loaded Organisation) (Organisation, error) {
 	})
 	loaded.Deputies = keptDeputies(current, loaded)
 	loaded.Grants = keptGrants(current, loaded)
+	var err error
+	if loaded, err = keptPins(current, loaded); err != nil {
+		return Organisation{}, err
+	}
 	loaded.Quarantines = slices.DeleteFunc(slices.Clone(current.Quarantines), func(q server.Quarantine) bool { return !loaded.stands(q) })
 	return loaded.checked()
 }
@@ -175,6 +181,79 @@ func Keep(current Organisation, q server.Quarantine) (Organisation, error) {
 	next := current
 	next.Quarantines = append(slices.Clone(current.Quarantines), q)
 	return next.checked()
+}
+
+// Repin records that a quarantined tool is what its server gives now, which has
+// the given pin. By and another person have looked at it, and one of them
+// answers for the tool. Nothing else of the tool changes: runs that were
+// admitted with it go on with it.
+func Repin(current Organisation, name, pin, by, approvedBy string, nowMs int64) (Organisation, error) {
+	q, kept := current.Quarantined(name)
+	d, known := current.Tool(name)
+	if !kept || !known || q.Live == nil || q.Live.Pin() != pin {
+		return Organisation{}, fmt.Errorf("pin of %s: %w", name, ErrUnknown)
+	}
+	if err := current.twoPeople(by, approvedBy, []string{d.Owner}); err != nil {
+		return Organisation{}, fmt.Errorf("pin of %s: %w", name, err)
+	}
+	next, err := pinned(d, q.Pin, *q.Live)
+	if err != nil {
+		return Organisation{}, fmt.Errorf("pin of %s: %w", name, err)
+	}
+	p := server.Pinning{Tool: name, From: q.Pin, Offer: *q.Live, Was: append(current.Replaces(d), d.Digest()), Is: next.Digest(), By: by, ApprovedBy: approvedBy, AtMs: nowMs}
+	if earlier, decided := find(current.Pins, func(p server.Pinning) bool { return p.Tool == name }); decided {
+		p.From = earlier.From // that of the files
+	}
+	o := current
+	o.Tools = replaced(current.Tools, next, func(d tool.Definition) string { return d.Name })
+	o.Pins = replaced(current.Pins, p, func(p server.Pinning) string { return p.Tool })
+	o.Quarantines = slices.DeleteFunc(slices.Clone(current.Quarantines), func(q server.Quarantine) bool { return q.Tool == name })
+	return o.checked()
+}
+
+// pinned is a definition with another pin in place of the given one.
+func pinned(d tool.Definition, from string, offer server.Offer) (tool.Definition, error) {
+	offered, err := tool.ReadOffered(d)
+	if err != nil {
+		return d, err
+	}
+	if offered.Pin != from {
+		return d, ErrUnknown
+	}
+	offered.Pin, offered.Seen = offer.Pin(), &offer
+	d.Server, err = canon.Marshal(offered)
+	return d, err
+}
+
+// keptPins puts what was pinned by decision into files that still pin what was
+// there before.
+func keptPins(current, loaded Organisation) (Organisation, error) {
+	loaded.Tools, loaded.Pins = slices.Clone(loaded.Tools), nil
+	for _, p := range current.Pins {
+		at := slices.IndexFunc(loaded.Tools, func(d tool.Definition) bool { return d.Name == p.Tool })
+		if at < 0 || loaded.Tools[at].Kind != tool.KindMCP {
+			continue
+		}
+		next, err := pinned(loaded.Tools[at], p.From, p.Offer)
+		if errors.Is(err, ErrUnknown) {
+			continue // the files moved on
+		}
+		if err != nil {
+			return loaded, err
+		}
+		loaded.Tools[at], loaded.Pins = next, append(loaded.Pins, p)
+	}
+	return loaded, nil
+}
+
+// Replaces lists the digests of the definitions in whose place people put this
+// one, knowing both.
+func (o Organisation) Replaces(d tool.Definition) []string {
+	p, decided := find(o.Pins, func(p server.Pinning) bool { return p.Tool == d.Name })
+	if !decided || p.Is != d.Digest() {
+		return nil
+	}
+	return slices.Clone(p.Was)
 }
 
 // stands reports whether a tool is still pinned as it was when it was kept back.

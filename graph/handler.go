@@ -30,6 +30,7 @@ type Config struct {
 	Tools         Tools
 	Agents        Agents
 	Kills         Kills
+	Pins          Pins // nil: no tool is ever kept back
 	Budgets       Budgets
 	Brain         memory.Brain
 	Readers       Readers

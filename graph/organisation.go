@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/server"
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
 	"gantry.dev/graph/opaque"
@@ -282,6 +283,49 @@ func (r queries) Kills(ctx context.Context) ([]*generated.Kill, error) {
 	return each(list, func(k agents.Kill) *generated.Kill {
 		return &generated.Kill{Scope: generated.KillScope(k.Scope), Name: k.Name, By: v.actor(k.By), Reason: k.Reason, At: at(k.AtMs)}
 	}), err
+}
+
+// Quarantines lists the tools whose calls are kept back.
+func (r queries) Quarantines(ctx context.Context) ([]*generated.Quarantine, error) {
+	caller, err := edge.CallerOf(ctx)
+	if err != nil || r.config.Pins == nil {
+		return []*generated.Quarantine{}, err
+	}
+	list, err := r.config.Pins.Quarantines(ctx, caller)
+	return each(list, func(q Quarantined) *generated.Quarantine {
+		shown := &generated.Quarantine{Tool: q.Tool, Pin: q.Pin, Cause: q.Cause, At: at(q.AtMs), Differences: []*generated.OfferDifference{}}
+		if q.Live != nil {
+			pin, seen := q.Live.Pin(), server.Offer{}
+			if shown.LivePin = &pin; q.Seen != nil {
+				seen = *q.Seen
+			}
+			for _, d := range server.Differences(seen, *q.Live) {
+				shown.Differences = append(shown.Differences, &generated.OfferDifference{Part: d.Part, Before: d.Before, Now: d.Now})
+			}
+		}
+		return shown
+	}), err
+}
+
+// PinTool proposes that a tool is what its server gives now, or has it so.
+func (r mutations) PinTool(ctx context.Context, in generated.PinToolInput) (*generated.PinToolPayload, error) {
+	c, err := r.command(ctx, in.CommandID)
+	if err == nil && r.config.Pins == nil {
+		err = engine.ErrNotFound
+	}
+	var change Change
+	if err == nil {
+		change, err = r.config.Pins.Pin(ctx, c.caller, c.id, in.Tool, in.Pin)
+	}
+	refusals, err := userErrors(err)
+	if err != nil {
+		return nil, err
+	}
+	payload := &generated.PinToolPayload{UserErrors: refusals, ClientMutationID: in.ClientMutationID, AwaitsSecondPerson: change.Pending}
+	if len(refusals) == 0 {
+		payload.Outcome = mutationOutcome(change.Replayed)
+	}
+	return payload, nil
 }
 
 // Kill stops something.

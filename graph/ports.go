@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/server"
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/opaque"
 	"gantry.dev/graph/remembered"
@@ -283,6 +284,23 @@ type Kills interface {
 	Stop(ctx context.Context, caller Caller, commandID string, scope agents.KillScope, name, reason string) (Change, error)
 	// Lift proposes to end a kill, or ends the one whose end another person proposed.
 	Lift(ctx context.Context, caller Caller, commandID string, scope agents.KillScope, name string) (Change, error)
+}
+
+// Quarantined is a tool whose calls are kept back, and what it was when it was
+// reviewed; nil where that was not kept.
+type Quarantined struct {
+	server.Quarantine
+	Seen *server.Offer
+}
+
+// Pins say what a tool of a server is. What the caller may not know of is
+// engine.ErrNotFound; refusals are the errors of package agents.
+type Pins interface {
+	// Quarantines returns the tools whose calls are kept back, sorted by name.
+	Quarantines(ctx context.Context, caller Caller) ([]Quarantined, error)
+	// Pin proposes that a tool is what its server gives now, or puts in force what
+	// another person proposed alike.
+	Pin(ctx context.Context, caller Caller, commandID, tool, pin string) (Change, error)
 }
 
 // Budget is one node of the organisation's budgets in its current period.

@@ -26,11 +26,38 @@ func (j *job) checkedOf(ctx context.Context, call *run.Call) (tool.Checked, erro
 	if !present {
 		return tool.Checked{}, nil // erased: policy sees no facts and forbids
 	}
-	checked, refusal := j.kit.Box.Check(call.Tool, payload.Bytes)
+	box, _ := j.box(call)
+	checked, refusal := box.Check(call.Tool, payload.Bytes)
 	if refusal != nil {
 		return tool.Checked{}, nil //nolint:nilerr // no longer within its contract: policy sees no facts and forbids
 	}
 	return checked, nil
+}
+
+// box holds the call's tool, of the returned revision: as the run was admitted
+// with it, or as people pinned it anew since.
+func (j *job) box(call *run.Call) (*tool.Box, string) {
+	if facts, known := j.current.Rules.Tool(call.Tool); known && slices.Contains(facts.Replaces, call.Revision) {
+		return j.current.Box, facts.Revision
+	}
+	return j.kit.Box, call.Revision
+}
+
+// verifyTakes bounds a look at a definition before the intent: the attempt
+// looks again, with more time.
+const verifyTakes = 2 * time.Second
+
+// verify looks whether somebody else changed the tool since it was pinned. What
+// is found changes what is in force, so that the intent is not written.
+func verify(ctx context.Context, box *tool.Box, name, revision string, invocation tool.Invocation) {
+	t, _ := box.Find(name, revision)
+	pinned, is := t.(tool.Pinned)
+	if !is {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, verifyTakes)
+	defer cancel()
+	_ = pinned.Verify(ctx, invocation) // what could not be looked at, the attempt says
 }
 
 func (j *job) rejudge(ctx context.Context, effect run.RejudgeCall) (engine.Prepared, error) {
@@ -69,7 +96,9 @@ func (j *job) dispatch(ctx context.Context, effect run.DispatchCall) (engine.Pre
 	timeout := time.Duration(checked.Definition.Timeout)
 	begin := run.BeginCall{Epoch: j.view.Epoch, Call: effect.Call, Inputs: inputsOf(checked), Key: key,
 		NotAfterMs: j.view.NowMs + timeout.Milliseconds()}
-	a := &attempt{sealer: j.sealer(), box: j.kit.Box, name: call.Tool, revision: call.Revision, effect: effect,
+	box, revision := j.box(call)
+	verify(ctx, box, call.Tool, revision, invocation)
+	a := &attempt{sealer: j.sealer(), box: box, name: call.Tool, revision: revision, effect: effect,
 		invocation: invocation, marking: call.Arguments.Marking, arguments: call.Arguments.ID, key: j.key,
 		bound: call.CostBound, begunBy: time.Now().Add(timeout)}
 	return engine.Prepared{Command: begin, Perform: a.invoke}, nil

@@ -29,7 +29,9 @@ func newRules(o agents.Organisation, digest string, set *policy.Set) *rules {
 		authorities: map[[3]string]policy.Authority{}}
 	for _, d := range o.Tools {
 		if _, stopped := o.StoppedTool(d.Name); !stopped {
-			r.tools[d.Name] = policy.ToolFacts{Name: d.Name, Revision: d.Digest(), Owner: d.Owner, Impact: d.Impact, Class: d.Class}
+			_, quarantined := o.Quarantined(d.Name)
+			r.tools[d.Name] = policy.ToolFacts{Name: d.Name, Revision: d.Digest(), Owner: d.Owner, Impact: d.Impact, Class: d.Class,
+				Quarantined: quarantined, Replaces: o.Replaces(d)}
 		}
 	}
 	return r
@@ -65,7 +67,7 @@ func (r *rules) Ceiling(acting run.Acting) policy.Authority {
 		case i > 0:
 			above.Depth = max(above.Depth-1, 0)
 		case acting.Under != nil:
-			above = *acting.Under
+			above = policy.Succeeded(*acting.Under, r.Tool)
 		default:
 			above = own
 		}

@@ -108,6 +108,19 @@ type Quarantine struct {
 	AtMs   int64  `json:"atMs"`            // UTC, milliseconds since 1970
 }
 
+// Pinning is people's decision that a tool is, from then on, what its server
+// gives now.
+type Pinning struct {
+	Tool       string   `json:"tool"`       // qualified name
+	From       string   `json:"from"`       // pin before
+	Offer      Offer    `json:"offer"`      // what was looked at
+	Was        []string `json:"was"`        // digests of the definitions that the tool had until then
+	Is         string   `json:"is"`         // digest of the one that it has since
+	By         string   `json:"by"`         // principal id
+	ApprovedBy string   `json:"approvedBy"` // principal id
+	AtMs       int64    `json:"atMs"`       // UTC, milliseconds since 1970
+}
+
 // The most that is kept of an offer.
 const maxKept = 64 << 10
 

@@ -97,6 +97,7 @@ type MutationResolver interface {
 	SetBudget(ctx context.Context, input SetBudgetInput) (*BudgetPayload, error)
 	Kill(ctx context.Context, input KillInput) (*KillPayload, error)
 	LiftKill(ctx context.Context, input LiftKillInput) (*KillPayload, error)
+	PinTool(ctx context.Context, input PinToolInput) (*PinToolPayload, error)
 	CreateSchedule(ctx context.Context, input CreateScheduleInput) (*SchedulePayload, error)
 	PauseSchedule(ctx context.Context, input ChangeScheduleInput) (*SchedulePayload, error)
 	ResumeSchedule(ctx context.Context, input ChangeScheduleInput) (*SchedulePayload, error)
@@ -125,6 +126,7 @@ type QueryResolver interface {
 	Deputies(ctx context.Context) ([]*Deputy, error)
 	Notices(ctx context.Context) ([]*Notice, error)
 	Kills(ctx context.Context) ([]*Kill, error)
+	Quarantines(ctx context.Context) ([]*Quarantine, error)
 	Grants(ctx context.Context, status []GrantStatus) ([]*Grant, error)
 	Personas(ctx context.Context) ([]*Persona, error)
 	Budgets(ctx context.Context) ([]*Budget, error)
@@ -208,6 +210,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("MemoryFilter", ec.unmarshalInputMemoryFilter),
 			graphql.NewInputUnmarshaler("MemoryMark", ec.unmarshalInputMemoryMark),
 			graphql.NewInputUnmarshaler("MemorySourceInput", ec.unmarshalInputMemorySourceInput),
+			graphql.NewInputUnmarshaler("PinToolInput", ec.unmarshalInputPinToolInput),
 			graphql.NewInputUnmarshaler("PromoteInput", ec.unmarshalInputPromoteInput),
 			graphql.NewInputUnmarshaler("PublishAgentInput", ec.unmarshalInputPublishAgentInput),
 			graphql.NewInputUnmarshaler("RecallAgentInput", ec.unmarshalInputRecallAgentInput),
@@ -437,6 +440,8 @@ type Query {
   notices: [Notice!]!
   "What is stopped now, of what the viewer may know of."
   kills: [Kill!]!
+  "The tools whose calls are kept back, of those that the viewer may know of."
+  quarantines: [Quarantine!]!
   "The grants that the viewer asked for, agreed to, profits from or answers for something of; those that wait come first."
   grants(
     "Only of these statuses; all when absent."
@@ -2550,6 +2555,11 @@ type Mutation {
     "What goes on."
     input: LiftKillInput!
   ): KillPayload!
+  "Proposes that a quarantined tool is what its server gives now, or puts that in force when another person proposed the same. One of the two must answer for the tool; runs that wait for it go on."
+  pinTool(
+    "What was looked at."
+    input: PinToolInput!
+  ): PinToolPayload!
   "Makes a schedule: runs that begin by themselves. Only people make one, for themselves or for a service whose manager they are."
   createSchedule(
     "The schedule."
@@ -3480,6 +3490,56 @@ input LiftKillInput {
 "Something that was stopped, or goes on."
 type KillPayload {
   "Whether a second person must do the same before it takes effect: never for a kill."
+  awaitsSecondPerson: Boolean!
+  "Whether it was accepted now; null when it was not accepted."
+  outcome: MutationOutcome
+  "Why it was not accepted."
+  userErrors: [UserError!]!
+  "From the input."
+  clientMutationId: String
+}
+
+"Calls of a tool are kept back: its server gives something else than was reviewed, or is another server."
+type Quarantine {
+  "Name of the tool."
+  tool: String!
+  "Digest of what was reviewed."
+  pin: String!
+  "Digest of what the server gives now; null where that cannot be pinned as it is."
+  livePin: String
+  "Where the server itself is another: by which part; else empty."
+  cause: String!
+  "What is another than before. All of it is the server's own words, and nothing in them is to be obeyed."
+  differences: [OfferDifference!]!
+  "Since when."
+  at: Time!
+}
+
+"One part of a tool's definition at its server that is another than before."
+type OfferDifference {
+  "Which part."
+  part: String!
+  "As it was reviewed; empty where that was not kept."
+  before: String!
+  "As the server gives it now."
+  now: String!
+}
+
+"That a tool is what its server gives now."
+input PinToolInput {
+  "Name of the tool."
+  tool: String!
+  "Digest of what was looked at."
+  pin: String!
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"What became of a pin."
+type PinToolPayload {
+  "Whether a second person must do the same before it takes effect."
   awaitsSecondPerson: Boolean!
   "Whether it was accepted now; null when it was not accepted."
   outcome: MutationOutcome
@@ -4838,6 +4898,18 @@ func (ec *executionContext) childFields_Notice(ctx context.Context, field graphq
 	return nil, fmt.Errorf("no field named %q was found under type Notice", field.Name)
 }
 
+func (ec *executionContext) childFields_OfferDifference(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "part":
+		return ec.fieldContext_OfferDifference_part(ctx, field)
+	case "before":
+		return ec.fieldContext_OfferDifference_before(ctx, field)
+	case "now":
+		return ec.fieldContext_OfferDifference_now(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type OfferDifference", field.Name)
+}
+
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "hasNextPage":
@@ -4886,6 +4958,38 @@ func (ec *executionContext) childFields_PersonaPayload(ctx context.Context, fiel
 		return ec.fieldContext_PersonaPayload_clientMutationId(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PersonaPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_PinToolPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "awaitsSecondPerson":
+		return ec.fieldContext_PinToolPayload_awaitsSecondPerson(ctx, field)
+	case "outcome":
+		return ec.fieldContext_PinToolPayload_outcome(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_PinToolPayload_userErrors(ctx, field)
+	case "clientMutationId":
+		return ec.fieldContext_PinToolPayload_clientMutationId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PinToolPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Quarantine(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "tool":
+		return ec.fieldContext_Quarantine_tool(ctx, field)
+	case "pin":
+		return ec.fieldContext_Quarantine_pin(ctx, field)
+	case "livePin":
+		return ec.fieldContext_Quarantine_livePin(ctx, field)
+	case "cause":
+		return ec.fieldContext_Quarantine_cause(ctx, field)
+	case "differences":
+		return ec.fieldContext_Quarantine_differences(ctx, field)
+	case "at":
+		return ec.fieldContext_Quarantine_at(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Quarantine", field.Name)
 }
 
 func (ec *executionContext) childFields_Question(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6044,6 +6148,20 @@ func (ec *executionContext) field_Mutation_pauseSchedule_args(ctx context.Contex
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (ChangeScheduleInput, error) {
 			return ec.unmarshalNChangeScheduleInput2gantryᚗdevᚋgraphᚋgeneratedᚐChangeScheduleInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_pinTool_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (PinToolInput, error) {
+			return ec.unmarshalNPinToolInput2gantryᚗdevᚋgraphᚋgeneratedᚐPinToolInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -17348,6 +17466,50 @@ func (ec *executionContext) fieldContext_Mutation_liftKill(ctx context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_pinTool(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_pinTool(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().PinTool(ctx, fc.Args["input"].(PinToolInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PinToolPayload) graphql.Marshaler {
+			return ec.marshalNPinToolPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPinToolPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_pinTool(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PinToolPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_pinTool_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_createSchedule(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18117,6 +18279,75 @@ func (ec *executionContext) fieldContext_Notice_settledAt(_ context.Context, fie
 	return graphql.NewScalarFieldContext("Notice", field, false, false, "Time")
 }
 
+func (ec *executionContext) _OfferDifference_part(ctx context.Context, field graphql.CollectedField, obj *OfferDifference) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OfferDifference_part(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Part, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_OfferDifference_part(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OfferDifference", field, false, false, "String")
+}
+
+func (ec *executionContext) _OfferDifference_before(ctx context.Context, field graphql.CollectedField, obj *OfferDifference) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OfferDifference_before(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Before, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_OfferDifference_before(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OfferDifference", field, false, false, "String")
+}
+
+func (ec *executionContext) _OfferDifference_now(ctx context.Context, field graphql.CollectedField, obj *OfferDifference) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_OfferDifference_now(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Now, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_OfferDifference_now(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("OfferDifference", field, false, false, "String")
+}
+
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18450,6 +18681,254 @@ func (ec *executionContext) _PersonaPayload_clientMutationId(ctx context.Context
 }
 func (ec *executionContext) fieldContext_PersonaPayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PersonaPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _PinToolPayload_awaitsSecondPerson(ctx context.Context, field graphql.CollectedField, obj *PinToolPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PinToolPayload_awaitsSecondPerson(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AwaitsSecondPerson, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PinToolPayload_awaitsSecondPerson(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PinToolPayload", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _PinToolPayload_outcome(ctx context.Context, field graphql.CollectedField, obj *PinToolPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PinToolPayload_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MutationOutcome) graphql.Marshaler {
+			return ec.marshalOMutationOutcome2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMutationOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PinToolPayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PinToolPayload", field, false, false, "MutationOutcome")
+}
+
+func (ec *executionContext) _PinToolPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *PinToolPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PinToolPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PinToolPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PinToolPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PinToolPayload_clientMutationId(ctx context.Context, field graphql.CollectedField, obj *PinToolPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PinToolPayload_clientMutationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClientMutationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PinToolPayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PinToolPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _Quarantine_tool(ctx context.Context, field graphql.CollectedField, obj *Quarantine) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Quarantine_tool(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tool, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Quarantine_tool(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Quarantine", field, false, false, "String")
+}
+
+func (ec *executionContext) _Quarantine_pin(ctx context.Context, field graphql.CollectedField, obj *Quarantine) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Quarantine_pin(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Pin, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Quarantine_pin(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Quarantine", field, false, false, "String")
+}
+
+func (ec *executionContext) _Quarantine_livePin(ctx context.Context, field graphql.CollectedField, obj *Quarantine) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Quarantine_livePin(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LivePin, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Quarantine_livePin(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Quarantine", field, false, false, "String")
+}
+
+func (ec *executionContext) _Quarantine_cause(ctx context.Context, field graphql.CollectedField, obj *Quarantine) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Quarantine_cause(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cause, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Quarantine_cause(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Quarantine", field, false, false, "String")
+}
+
+func (ec *executionContext) _Quarantine_differences(ctx context.Context, field graphql.CollectedField, obj *Quarantine) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Quarantine_differences(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Differences, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*OfferDifference) graphql.Marshaler {
+			return ec.marshalNOfferDifference2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐOfferDifferenceᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Quarantine_differences(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Quarantine",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_OfferDifference(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Quarantine_at(ctx context.Context, field graphql.CollectedField, obj *Quarantine) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Quarantine_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Quarantine_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Quarantine", field, false, false, "Time")
 }
 
 func (ec *executionContext) _Query_viewer(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -19035,6 +19514,38 @@ func (ec *executionContext) fieldContext_Query_kills(_ context.Context, field gr
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Kill(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_quarantines(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_quarantines(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Quarantines(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Quarantine) graphql.Marshaler {
+			return ec.marshalNQuarantine2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐQuarantineᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_quarantines(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Quarantine(ctx, field)
 		},
 	}
 	return fc, nil
@@ -29217,6 +29728,69 @@ func UnmarshalMemorySourceInput(ctx context.Context, raw any) (MemorySourceInput
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputPinToolInput(ctx context.Context, obj any) (PinToolInput, error) {
+	var it PinToolInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tool", "pin", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tool":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tool"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tool = data
+		case "pin":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("pin"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Pin = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalPinToolInput unmarshals raw into the PinToolInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalPinToolInput(ctx context.Context, raw any) (PinToolInput, error) {
+	var out PinToolInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "PinToolInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputPromoteInput(ctx context.Context, obj any) (PromoteInput, error) {
 	var it PromoteInput
 	if obj == nil {
@@ -34745,6 +35319,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "pinTool":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_pinTool(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "createSchedule":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createSchedule(ctx, field)
@@ -34908,6 +35489,49 @@ func (ec *executionContext) _Notice(ctx context.Context, sel ast.SelectionSet, o
 		case "settledAt":
 			out.Values[i] = ec._Notice_settledAt(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var offerDifferenceImplementors = []string{"OfferDifference"}
+
+func (ec *executionContext) _OfferDifference(ctx context.Context, sel ast.SelectionSet, obj *OfferDifference) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, offerDifferenceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("OfferDifference")
+		case "part":
+			out.Values[i] = ec._OfferDifference_part(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "before":
+			out.Values[i] = ec._OfferDifference_before(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "now":
+			out.Values[i] = ec._OfferDifference_now(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -35104,6 +35728,112 @@ func (ec *executionContext) _PersonaPayload(ctx context.Context, sel ast.Selecti
 	return out
 }
 
+var pinToolPayloadImplementors = []string{"PinToolPayload"}
+
+func (ec *executionContext) _PinToolPayload(ctx context.Context, sel ast.SelectionSet, obj *PinToolPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, pinToolPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PinToolPayload")
+		case "awaitsSecondPerson":
+			out.Values[i] = ec._PinToolPayload_awaitsSecondPerson(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._PinToolPayload_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._PinToolPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "clientMutationId":
+			out.Values[i] = ec._PinToolPayload_clientMutationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var quarantineImplementors = []string{"Quarantine"}
+
+func (ec *executionContext) _Quarantine(ctx context.Context, sel ast.SelectionSet, obj *Quarantine) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, quarantineImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Quarantine")
+		case "tool":
+			out.Values[i] = ec._Quarantine_tool(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pin":
+			out.Values[i] = ec._Quarantine_pin(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "livePin":
+			out.Values[i] = ec._Quarantine_livePin(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "cause":
+			out.Values[i] = ec._Quarantine_cause(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "differences":
+			out.Values[i] = ec._Quarantine_differences(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._Quarantine_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var queryImplementors = []string{"Query"}
 
 func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
@@ -35212,6 +35942,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_kills(ctx, field)
+				})
+		case "quarantines":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_quarantines(ctx, field)
 				})
 		case "grants":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
@@ -39551,6 +40287,30 @@ func (ec *executionContext) marshalNNotice2ᚖgantryᚗdevᚋgraphᚋgenerated�
 	return ec._Notice(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNOfferDifference2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐOfferDifferenceᚄ(ctx context.Context, sel ast.SelectionSet, v []*OfferDifference) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNOfferDifference2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐOfferDifference(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNOfferDifference2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐOfferDifference(ctx context.Context, sel ast.SelectionSet, v *OfferDifference) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "OfferDifference!")
+		return graphql.Null
+	}
+	return ec._OfferDifference(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNPageInfo2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPageInfo(ctx context.Context, sel ast.SelectionSet, v *PageInfo) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "PageInfo!")
@@ -39591,6 +40351,19 @@ func (ec *executionContext) marshalNPersonaPayload2ᚖgantryᚗdevᚋgraphᚋgen
 	return ec._PersonaPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNPinToolInput2gantryᚗdevᚋgraphᚋgeneratedᚐPinToolInput(ctx context.Context, v any) (PinToolInput, error) {
+	res, err := ec.unmarshalInputPinToolInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNPinToolPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPinToolPayload(ctx context.Context, sel ast.SelectionSet, v *PinToolPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "PinToolPayload!")
+		return graphql.Null
+	}
+	return ec._PinToolPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNPromoteInput2gantryᚗdevᚋgraphᚋgeneratedᚐPromoteInput(ctx context.Context, v any) (PromoteInput, error) {
 	res, err := ec.unmarshalInputPromoteInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -39609,6 +40382,30 @@ func (ec *executionContext) unmarshalNPurpose2gantryᚗdevᚋgraphᚋgenerated�
 
 func (ec *executionContext) marshalNPurpose2gantryᚗdevᚋgraphᚋgeneratedᚐPurpose(ctx context.Context, sel ast.SelectionSet, v Purpose) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) marshalNQuarantine2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐQuarantineᚄ(ctx context.Context, sel ast.SelectionSet, v []*Quarantine) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNQuarantine2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐQuarantine(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNQuarantine2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐQuarantine(ctx context.Context, sel ast.SelectionSet, v *Quarantine) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Quarantine!")
+		return graphql.Null
+	}
+	return ec._Quarantine(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNQuestion2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐQuestionᚄ(ctx context.Context, sel ast.SelectionSet, v []*Question) graphql.Marshaler {

@@ -1343,6 +1343,16 @@ type Notice struct {
 	SettledAt *time.Time `json:"settledAt,omitempty"`
 }
 
+// One part of a tool's definition at its server that is another than before.
+type OfferDifference struct {
+	// Which part.
+	Part string `json:"part"`
+	// As it was reviewed; empty where that was not kept.
+	Before string `json:"before"`
+	// As the server gives it now.
+	Now string `json:"now"`
+}
+
 // Where a page of a connection lies in the whole list.
 type PageInfo struct {
 	// Whether more follows after `endCursor`.
@@ -1385,6 +1395,30 @@ type PersonaPayload struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
+// That a tool is what its server gives now.
+type PinToolInput struct {
+	// Name of the tool.
+	Tool string `json:"tool"`
+	// Digest of what was looked at.
+	Pin string `json:"pin"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// What became of a pin.
+type PinToolPayload struct {
+	// Whether a second person must do the same before it takes effect.
+	AwaitsSecondPerson bool `json:"awaitsSecondPerson"`
+	// Whether it was accepted now; null when it was not accepted.
+	Outcome *MutationOutcome `json:"outcome,omitempty"`
+	// Why it was not accepted.
+	UserErrors []*UserError `json:"userErrors"`
+	// From the input.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // An untrusted item to be trusted.
 type PromoteInput struct {
 	// Global id of the item.
@@ -1405,6 +1439,22 @@ type PublishAgentInput struct {
 	CommandID *string `json:"commandId,omitempty"`
 	// Echoed.
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// Calls of a tool are kept back: its server gives something else than was reviewed, or is another server.
+type Quarantine struct {
+	// Name of the tool.
+	Tool string `json:"tool"`
+	// Digest of what was reviewed.
+	Pin string `json:"pin"`
+	// Digest of what the server gives now; null where that cannot be pinned as it is.
+	LivePin *string `json:"livePin,omitempty"`
+	// Where the server itself is another: by which part; else empty.
+	Cause string `json:"cause"`
+	// What is another than before. All of it is the server's own words, and nothing in them is to be obeyed.
+	Differences []*OfferDifference `json:"differences"`
+	// Since when.
+	At time.Time `json:"at"`
 }
 
 // What a reader of this organisation may ask.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -139,6 +140,27 @@ func Widen(a, grant Authority) Authority {
 	a.ReadSpaces = normalSet(slices.Concat(a.ReadSpaces, grant.ReadSpaces))
 	a.WriteSpaces = normalSet(slices.Concat(a.WriteSpaces, grant.WriteSpaces))
 	a.Models = normalSet(slices.Concat(a.Models, grant.Models))
+	return a
+}
+
+// Succeeded returns an authority whose tools are as people pinned them since:
+// what it has of a revision that was replaced, it has of the one in its place.
+func Succeeded(a Authority, tool func(name string) (ToolFacts, bool)) Authority {
+	var tools map[string]ToolGrant
+	for name, grant := range a.Tools {
+		facts, known := tool(name)
+		if !known || !slices.Contains(facts.Replaces, grant.Revision) {
+			continue
+		}
+		if tools == nil {
+			tools = maps.Clone(a.Tools)
+		}
+		grant.Revision = facts.Revision
+		tools[name] = grant
+	}
+	if tools != nil {
+		a.Tools = tools
+	}
 	return a
 }
 

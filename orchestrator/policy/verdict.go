@@ -97,6 +97,9 @@ type ToolFacts struct {
 	Owner    string      `json:"owner"` // principal id
 	Impact   Impact      `json:"impact"`
 	Class    EffectClass `json:"class"`
+
+	Quarantined bool     `json:"quarantined,omitempty"` // kept back until people have looked at what its server gives now
+	Replaces    []string `json:"replaces,omitempty"`    // revisions in whose place people put this one, knowing both
 }
 
 // Approver names who decides a held call: one principal or a role. Approvers

@@ -16,7 +16,7 @@ type Rules interface {
 	// Judge is policy's verdict on one call.
 	Judge(policy.Request) policy.Verdict
 	// Tool returns what the registry says of a tool now; false where there is
-	// none, it is quarantined, or a kill switch stops it.
+	// none, or a kill switch stops it.
 	Tool(name string) (policy.ToolFacts, bool)
 	// Ceiling is what the last of those who act may do for the subject at most,
 	// now: no more than what each of them may, one after the other, except what a
@@ -104,7 +104,7 @@ func (d *decider) decide(command Command) *Refusal {
 	switch c := command.(type) {
 	case BeginTurn, AwaitModels, ReportTurn, ReportChecks, Compact:
 		return d.decideTurn(command)
-	case Judge, BeginCall, ReportProbe:
+	case Judge, BeginCall, ReportProbe, Reconsider:
 		return d.decideCall(command)
 	case DeclineCall, ReportChildren, ReportStopped:
 		return d.decideChild(command)

@@ -10,6 +10,8 @@ func (d *decider) decideCall(command Command) *Refusal {
 		return d.rejudge(c)
 	case BeginCall:
 		return d.beginCall(c)
+	case Reconsider:
+		return d.reconsider(c)
 	case ReportProbe:
 		return d.reportProbe(c)
 	}
@@ -26,7 +28,7 @@ func (d *decider) rejudge(c Judge) *Refusal {
 }
 
 func (d *decider) judgedOf(call *Call, c Judge) judged {
-	return judged{call: c.Call, tool: call.Tool, revision: call.Revision, control: !call.Plain, asks: call.Asks,
+	return judged{call: c.Call, tool: call.Tool, revision: d.succeeds(call.Tool, call.Revision), control: !call.Plain, asks: call.Asks,
 		inputs: c.Inputs, approval: c.Approval, nonce: c.Nonce, want: c.Want, requests: call.Requests, to: c.To, arguments: call.Arguments, costBound: call.CostBound, class: call.Class, begun: call.Intent > 0}
 }
 
@@ -110,7 +112,7 @@ func (d *decider) voidStale(call *Call, approval *Approval, c BeginCall) bool {
 	tool, known := d.env.Rules.Tool(call.Tool)
 	var cause Void
 	switch {
-	case !known || tool.Revision != call.Revision:
+	case !known || tool.Quarantined || tool.Revision != d.succeeds(call.Tool, call.Revision):
 		cause = VoidToolChanged
 	case approval.Policy != d.env.Rules.PolicyRevision():
 		cause = VoidPolicyChanged
@@ -137,7 +139,7 @@ func (d *decider) reverdict(call *Call, approval *Approval, verdict policy.Verdi
 	case policy.Permit:
 		return false
 	case policy.Hold:
-		if approval != nil && approval.spendable(call.Intent+1) {
+		if approval != nil && approval.spendable(call.Intent+1) && !d.quarantined(call.Tool) {
 			return false
 		}
 		// The verdict leaves the call where it needs people; the next judgement

@@ -43,6 +43,9 @@ func (d *decider) decideApproval(c DecideApproval) *Refusal {
 		voices = free
 	}
 	word.By.OnBehalfOf = behalf(c.Person.ID, voices)
+	if call := d.s.Call(approval.Call); c.Granted && call.keptBack() && d.quarantined(call.Tool) {
+		return refuseQuarantined()
+	}
 	if cause, stale := d.stale(approval); stale && c.Granted {
 		d.emit(ApprovalVoided{Approval: c.Approval, Cause: cause})
 		d.Unmet = refuseStale(cause)
@@ -163,13 +166,16 @@ func refuseStale(cause Void) *Refusal {
 func (d *decider) stale(approval *Approval) (Void, bool) {
 	call := d.s.Call(approval.Call)
 	tool, known := d.env.Rules.Tool(call.Tool)
+	revision := d.succeeds(call.Tool, call.Revision)
 	switch {
-	case !known || tool.Revision != call.Revision:
+	case !known || tool.Revision != revision || tool.Quarantined && !call.keptBack():
 		return VoidToolChanged, true
+	case revision != call.Revision && approval.Digest != ApprovalDigest(d.s, approval.ApprovalRequested, d.judgedOf(call, Judge{Call: approval.Call}).subjectMatter()):
+		return VoidToolChanged, true // it was asked before the tool was pinned anew
 	case approval.Policy != d.env.Rules.PolicyRevision():
 		return VoidPolicyChanged, true
 	}
-	if d.authority().AllowsTool(call.Tool, call.Revision, tool.Impact) != nil {
+	if d.authority().AllowsTool(call.Tool, revision, tool.Impact) != nil {
 		return VoidPolicyChanged, true
 	}
 	return "", false

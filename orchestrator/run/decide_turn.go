@@ -212,7 +212,7 @@ func (d *decider) proposeAll(c ReportTurn) (allRefused bool) {
 			broken++
 			d.emit(CallEnded{Call: call, Outcome: OutcomeRefused, Code: "TOO_MANY_CALLS"})
 		default:
-			d.judge(judged{call: call, tool: p.Tool, revision: p.Revision, control: p.Control, asks: p.Asks, to: p.To, want: p.Want, requests: p.Requests,
+			d.judge(judged{call: call, tool: p.Tool, revision: d.succeeds(p.Tool, p.Revision), control: p.Control, asks: p.Asks, to: p.To, want: p.Want, requests: p.Requests,
 				inputs: p.Inputs, approval: p.Approval, nonce: p.Nonce, arguments: p.Text, costBound: p.CostBound, class: p.Class})
 		}
 	}
@@ -408,6 +408,9 @@ func (d *decider) verdictUnder(authority policy.Authority, j judged) policy.Verd
 		Stage: authority.Stage, AtMs: d.env.NowMs,
 		Untrusted: j.control && d.s.Marking.Integrity == policy.Untrusted,
 	})
+	if tool.Quarantined && (verdict.Answer == policy.Permit || verdict.Answer == policy.Hold) {
+		return d.keepBack(verdict, tool)
+	}
 	if verdict.Answer == policy.Permit && d.s.held(d.s.Call(j.call)) {
 		return d.askOwner(verdict, tool)
 	}

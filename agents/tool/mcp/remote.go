@@ -94,7 +94,11 @@ func (t *remote) verify(ctx context.Context, l *link, session *sdk.ClientSession
 	case len(found) == 1 && found[0].Pin() == t.offered.Pin:
 		return nil
 	}
-	return t.quarantine(ctx, l, server.Quarantine{Live: found[len(found)-1].Kept()})
+	live := found[len(found)-1]
+	if kept := live.Kept(); kept.Pin() == live.Pin() && len(found) == 1 {
+		return t.quarantine(ctx, l, server.Quarantine{Live: kept})
+	}
+	return t.quarantine(ctx, l, server.Quarantine{Cause: "what it gives is too long to keep, or stands there twice"})
 }
 
 // quarantine has the tool kept back, and returns why nothing was sent.

@@ -73,6 +73,7 @@ const (
 	proposedRevision = "publish"
 	proposedStage    = "stage"
 	proposedLift     = "lift"
+	proposedPin      = "pin"
 )
 
 // Publish proposes a revision, or puts the same one in force that another

@@ -100,6 +100,7 @@ var names = map[string]string{
 	"Mutation.consolidate.input.draft.marks.labels": "label", "Mutation.consolidate.input.draft.source.ref": "",
 	"Mutation.rememberDocument.input.name": "", "Mutation.rememberDocument.input.space": "space", "Mutation.rememberDocument.input.subject": "",
 	"Mutation.rememberDocument.input.labels": "label", "Mutation.declassify.input.labels": "label",
+	"Mutation.pinTool.input.tool": "", "Mutation.pinTool.input.pin": "",
 	"Mutation.forget.input.ref": "source", "Mutation.forget.input.subject": "about", "Mutation.forget.input.space": "space",
 }
 

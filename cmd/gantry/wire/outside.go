@@ -58,7 +58,11 @@ func egressOf(o agents.Organisation) (*tool.Egress, error) {
 func (p *Platform) openServers() *mcp.Pool {
 	return mcp.NewPool(mcp.Config{Credentials: p.secrets, Folder: filepath.Join(p.Config.Folder, "servers"), Log: p.Config.Log,
 		Quarantine: func(ctx context.Context, organisation string, q registered.Quarantine) error {
-			return p.Kits.Quarantine(context.WithoutCancel(ctx), organisation, q)
+			ctx = context.WithoutCancel(ctx)
+			if err := p.Kits.Quarantine(ctx, organisation, q); err != nil {
+				return err
+			}
+			return p.Reconsider(ctx, organisation)
 		}})
 }
 
