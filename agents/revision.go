@@ -39,7 +39,8 @@ type Revision struct {
 	Choice       Choice        `json:"choice,omitzero"` // how one of them is chosen for a turn
 	Tools        []ToolUse     `json:"tools,omitempty"`
 	Spaces       Spaces        `json:"spaces"`
-	Memory       *Recall       `json:"memory,omitempty"` // without it runs recall nothing by themselves
+	Memory       *Recall       `json:"memory,omitempty"`      // without it runs recall nothing by themselves
+	ResultBytes  int64         `json:"resultBytes,omitempty"` // of one result that a prompt shows; 0: all, or as much as results.read leaves to read
 	Limits       Limits        `json:"limits"`
 	Completion   Completion    `json:"completion"`
 	Delegates    []Delegate    `json:"delegates,omitempty"`  // whom its runs may hand work to; nobody by default

@@ -62,6 +62,7 @@ type Performer struct {
 	source engine.Source
 	tree   Tree
 	deltas func(Delta)
+	counts *counts
 }
 
 // Tree reaches the other runs of a run's tree.
@@ -95,7 +96,7 @@ func New(kits Kits, source engine.Source, tree Tree, deltas func(Delta)) *Perfor
 	if deltas == nil {
 		deltas = func(Delta) {}
 	}
-	return &Performer{kits: kits, source: source, tree: tree, deltas: deltas}
+	return &Performer{kits: kits, source: source, tree: tree, deltas: deltas, counts: &counts{}}
 }
 
 // job is one effect being readied.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/model"
 	"gantry.dev/agents/prompt"
 	"gantry.dev/agents/tool"
 	"gantry.dev/memory/view"
@@ -14,21 +16,22 @@ import (
 
 // prompt is the run's prompt with what came since the last turn. It grows in
 // the memory that the run's owner keeps, so that a turn costs what is new; what
-// was recalled and is not as it was any more makes it anew. It returns what is
-// to be recorded of memory, too: also that it could not be asked.
-func (j *job) prompt(ctx context.Context, revision agents.Revision, remembered *run.Remembrance, found map[string]view.Rendering) (prompt.Prompt, *run.Remembrance, error) {
+// was recalled and is not as it was any more makes it anew. It returns what the
+// prompt is made of, and what is to be recorded of memory: also that it could
+// not be asked.
+func (j *job) prompt(ctx context.Context, revision agents.Revision, remembered *run.Remembrance, found map[string]view.Rendering) (prompt.Prompt, prompt.Input, *run.Remembrance, error) {
 	c, kept := (*j.view.Memory).(*prompt.Compiler)
 	if !kept {
 		c = &prompt.Compiler{}
 	}
 	texts, err := j.view.Texts(ctx, c.Needs(j.state)...)
 	if err != nil {
-		return prompt.Prompt{}, nil, err
+		return prompt.Prompt{}, prompt.Input{}, nil, err
 	}
 	asking := j.asking(revision)
 	now, whole, err := j.present(ctx, asking, c.Items(j.state, texts))
 	if err != nil {
-		return prompt.Prompt{}, nil, err
+		return prompt.Prompt{}, prompt.Input{}, nil, err
 	}
 	if !whole {
 		remembered = withoutMemory(remembered)
@@ -36,23 +39,21 @@ func (j *job) prompt(ctx context.Context, revision agents.Revision, remembered *
 	now = joined(now, found)
 	traits, err := j.traits(ctx)
 	if err != nil {
-		return prompt.Prompt{}, nil, err
+		return prompt.Prompt{}, prompt.Input{}, nil, err
 	}
 	persona, _ := j.kit.Organisation.Persona(revision.Persona)
-	in := prompt.Input{Revision: revision, Persona: persona, State: j.state, Texts: texts, Reader: asking.reader, Memory: now, Recall: remembered, Traits: traits}
+	in := prompt.Input{Revision: revision, Persona: persona, Tools: j.tools(revision), State: j.state, Texts: texts, Reader: asking.reader, Memory: now,
+		Recall: remembered, Traits: traits, Brief: j.state.Brief(), ResultBytes: j.shownBytes(revision)}
 	if kept && !c.Holds(in) {
-		c, kept = &prompt.Compiler{}, false
+		c = &prompt.Compiler{}
 		if in.Texts, err = j.view.Texts(ctx, c.Needs(j.state)...); err != nil {
-			return prompt.Prompt{}, nil, err
+			return prompt.Prompt{}, prompt.Input{}, nil, err
 		}
-	}
-	if !kept {
-		in.Tools = j.tools(revision)
 	}
 	c.Extend(in)
 	*j.view.Memory = c
 	compiled, err := c.Finish()
-	return compiled, remembered, err
+	return compiled, in, remembered, err
 }
 
 // withoutMemory says that memory could not be asked, besides what it gave.
@@ -92,3 +93,132 @@ func (j *job) tools(revision agents.Revision) []tool.Definition {
 	})
 	return list
 }
+
+// usualBytes of a token is what is taken for every model that nobody has
+// counted yet: less than most texts have, so that prompts end up shorter rather
+// than too long. No count is believed that is further from it than that.
+const (
+	usualBytes = 3
+	mostBytes  = 12
+)
+
+// counts is what providers counted of the last prompts that this process sent.
+type counts struct {
+	mu   sync.Mutex
+	last map[string]counted // by model; as many as there are in the catalogues
+}
+
+type counted struct{ bytes, tokens int64 }
+
+func (c *counts) note(model string, bytes int64, usage model.Usage) {
+	tokens := usage.Input + usage.CacheRead + usage.CacheWrite
+	if usage.Estimated || tokens <= 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil || len(c.last) >= 1000 {
+		c.last = map[string]counted{}
+	}
+	c.last[model] = counted{bytes, tokens}
+}
+
+// of is how many bytes had how many tokens: as the run itself knows, else this
+// process, else as usual.
+func (c *counts) of(s *run.State, model string) counted {
+	var known counted
+	if known.bytes, known.tokens = s.Counted(model); known.tokens == 0 {
+		c.mu.Lock()
+		known = c.last[model]
+		c.mu.Unlock()
+	}
+	switch {
+	case known.tokens == 0:
+		return counted{usualBytes, 1}
+	case known.bytes < known.tokens: // a token has at least one byte
+		return counted{1, 1}
+	case known.bytes > mostBytes*known.tokens:
+		return counted{mostBytes, 1}
+	}
+	return known
+}
+
+// promptTokens is how many tokens a prompt has for a model. One that could not
+// take the prompt is taken at its word.
+func (j *job) promptTokens(m agents.Model, bytes int64) int64 {
+	tokens := j.contextUse(m, bytes).Tokens
+	if j.state.Compacts() && j.state.Rejected() && j.state.LastTurn().Model == m.Name {
+		return max(tokens, m.Context)
+	}
+	return tokens
+}
+
+// contextUse is how much of a model's context a prompt takes up, as far as that
+// can be told before the provider counts.
+func (j *job) contextUse(m agents.Model, bytes int64) *run.ContextUse {
+	k := j.counts.of(j.state, m.Name)
+	return &run.ContextUse{Bytes: bytes, Tokens: (bytes*k.tokens + k.bytes - 1) / k.bytes, Limit: m.Context}
+}
+
+// shorten asks to show a part of the run in brief, where the prompt does not fit
+// or the model said so; nil where it fits. A run under earlier rules sends what
+// it always sent.
+func (j *job) shorten(ctx context.Context, effect run.TakeTurn, m agents.Model, use *run.ContextUse, in prompt.Input) (run.Command, error) {
+	last := j.state.LastTurn()
+	rejected := j.state.Rejected() && last.Model == m.Name
+	room := use.Limit - m.MaxOutput
+	if m.Name == "" || !j.state.Compacts() || !rejected && (use.Limit == 0 || use.Tokens <= room) {
+		return nil, nil
+	}
+	k := j.counts.of(j.state, m.Name)
+	most := use.Bytes
+	if use.Limit > 0 {
+		most = max(room, 0) * k.bytes / k.tokens
+	}
+	command := run.Compact{Turn: effect.Turn, Attempt: effect.Attempt, Cause: run.CompactedForRoom, Model: m.Name}
+	if rejected { // it is the one who knows
+		command.Cause = run.CompactedRejected
+		if most = min(most, use.Bytes); last.Context != nil {
+			most = min(most, last.Context.Bytes)
+		}
+		most = most / 4 * 3
+	}
+	var err error
+	if in.Texts, err = j.view.Texts(ctx, (&prompt.Compiler{}).Needs(j.state)...); err != nil {
+		return nil, err
+	}
+	brief, fits, err := prompt.Shorten(in, most)
+	if err != nil {
+		return nil, err
+	}
+	command.Brief, command.Unfit = brief, !fits
+	return command, nil
+}
+
+// shownBytes is how much of one result a prompt shows: what the revision says,
+// and where the run can read the rest no more than a quarter of the smallest
+// context of its models.
+func (j *job) shownBytes(revision agents.Revision) int64 {
+	if !j.state.Compacts() {
+		return 0
+	}
+	most := revision.ResultBytes
+	if !slices.ContainsFunc(revision.Tools, func(use agents.ToolUse) bool { return use.Name == prompt.ReadTool }) {
+		return most
+	}
+	if most == 0 {
+		most = usualResult
+	}
+	for _, name := range revision.Models {
+		if m, known := j.kit.Organisation.Model(name); known && m.Context > 0 {
+			most = min(most, max(m.Context*usualBytes/4, leastResult))
+		}
+	}
+	return most
+}
+
+// What is shown of a result where the revision says nothing, and at least.
+const (
+	usualResult = 32 << 10
+	leastResult = 512
+)

@@ -30,7 +30,7 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	compiled, remembered, err := j.prompt(ctx, revision, remembered, found)
+	compiled, whole, remembered, err := j.prompt(ctx, revision, remembered, found)
 	if err != nil {
 		return engine.Prepared{}, err
 	}
@@ -40,7 +40,7 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 			marking = marking.Join(recalled.Marking)
 		}
 	}
-	request := model.Request{Messages: compiled.Messages, Tools: compiled.Tools}
+	request := model.Request{Messages: compiled.Messages, Tools: compiled.Tools, Stable: compiled.Stable}
 	choosing := j.choosing(ctx, revision, marking.Labels, request, compiled.Bytes)
 	picked := choosing.Choose(j.view.NowMs)
 	if picked.Outage() {
@@ -48,11 +48,15 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 		return engine.Prepared{Command: run.AwaitModels{Turn: effect.Turn, Attempt: effect.Attempt, Offers: choice.Offers(picked.Offers), BackMs: picked.BackMs}}, nil
 	}
 	entry, _ := j.kit.Organisation.Model(picked.Model)
+	use := j.contextUse(entry, compiled.Bytes)
+	if shorter, err := j.shorten(ctx, effect, entry, use, whole); shorter != nil || err != nil {
+		return engine.Prepared{Command: shorter}, err
+	}
 	request.Model, request.Messages, request.MaxTokens = entry.Model, ownThreads(compiled.Messages, threadOf(entry)), entry.MaxOutput
 	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: entry.Name, Why: picked.Why, Offers: choice.Offers(picked.Offers), Prompt: compiled.Digest,
-		Reserve: worstCase(entry, compiled.Bytes, entry.MaxOutput), Steers: compiled.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered}
+		Reserve: worstCase(entry, compiled.Bytes, entry.MaxOutput), Steers: compiled.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered, Context: use}
 	t := &turnTaking{job: j, effect: effect, choice: entry, choosing: choosing, begunMs: j.view.NowMs, request: request, sealer: j.sealer(),
-		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), wants: j.wants(revision), shown: compiled.Items}
+		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), wants: j.wants(revision), shown: compiled.Items, bytes: compiled.Bytes}
 	return engine.Prepared{Command: begin, Perform: t.take}, nil
 }
 
@@ -60,7 +64,7 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 // many bytes to it.
 func (j *job) choosing(ctx context.Context, revision agents.Revision, labels policy.Labels, request model.Request, bytes int64) *choice.Choosing {
 	return choice.New(choice.Turn{Situation: situation(j.kit, j.current, revision, j.state.Authority, labels), Request: request, Bytes: bytes,
-		State: j.state, Scores: j.kit.scores(ctx, revision.Name), Health: j.kit.Health})
+		State: j.state, Scores: j.kit.scores(ctx, revision.Name), Health: j.kit.Health, Tokens: j.promptTokens})
 }
 
 // readable reports whether one of the agent's models may read text with the
@@ -122,6 +126,7 @@ type turnTaking struct {
 	limit    time.Duration
 	wants    wants
 	shown    []string // ids of remembered items that the model saw
+	bytes    int64    // of the prompt
 }
 
 func (t *turnTaking) take(ctx context.Context) engine.Performed {
@@ -172,6 +177,7 @@ func (t *turnTaking) answer(report *run.ReportTurn, answer model.Answer) {
 		t.payloads[i].Items = t.shown // forgetting one of them takes what was said from it
 	}
 	u := answer.Usage
+	t.job.counts.note(t.choice.Name, t.bytes, u)
 	report.Usage = run.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output, Reasoning: u.Reasoning, Estimated: u.Estimated}
 	report.Cost = cost(t.choice, u)
 	if report.Class != run.ClassCalls {

@@ -11,8 +11,14 @@ import (
 // come back as such; those of everybody else name who spoke.
 func (c *Compiler) history() {
 	started := &c.in.State.Started
-	unread := started.Withheld
+	unread, brief := started.Withheld, c.in.Brief.Said
+	for len(unread) > 0 && unread[0].Before < brief {
+		unread = unread[1:]
+	}
 	for i, message := range started.History {
+		if i < brief {
+			continue
+		}
 		unread = c.unread(unread, i)
 		switch message.Author {
 		case started.Acting():

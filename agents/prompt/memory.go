@@ -10,7 +10,6 @@ import (
 	"gantry.dev/agents/tool"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/engine"
-	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -48,9 +47,10 @@ func (in Input) stands(r run.Recalled) string {
 }
 
 // Holds reports whether everything that is in the prompt from memory may still
-// be shown as it is.
+// be shown as it is, and in as many bytes.
 func (c *Compiler) Holds(in Input) bool {
-	return c.given == len(in.State.Given()) && slices.Equal(c.in.Traits, in.Traits) && !slices.ContainsFunc(c.recalls.stand, func(s standing) bool { return in.stands(s.item) != s.as })
+	same := c.given == len(in.State.Given()) && slices.Equal(c.in.Traits, in.Traits) && c.in.Brief == in.Brief && c.in.ResultBytes == in.ResultBytes
+	return same && !slices.ContainsFunc(c.recalls.stand, func(s standing) bool { return in.stands(s.item) != s.as })
 }
 
 // Items lists what is in the prompt from memory, and what the next extension
@@ -151,7 +151,7 @@ func (c *Compiler) recallReply(call *run.Call) (string, bool) {
 		return "", false
 	}
 	for i, hit := range result.Hits {
-		item := run.Recalled{Item: hit.ID, Space: string(hit.Space), Etag: hit.Etag, Marking: policy.Marking{Labels: hit.Labels, Integrity: hit.Integrity}}
+		item := hitOf(hit)
 		as := c.in.stands(item)
 		c.recalls.stand = append(c.recalls.stand, standing{item, as})
 		if as != "" {

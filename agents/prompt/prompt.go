@@ -19,7 +19,7 @@ import (
 
 // Version names the rules by which prompts are built. The snapshot of a
 // run seals it.
-const Version = 4
+const Version = 5
 
 // Input is everything that a prompt is built from. The same input gives the
 // same bytes.
@@ -33,6 +33,9 @@ type Input struct {
 	Memory   map[string]view.Rendering // what the run recalled, by item id, as the reader sees it now
 	Recall   *run.Remembrance          // what was recalled for the next turn, nil for nothing
 	Traits   []string                  // of the persona, as they may be shown now
+	Brief    run.Brief                 // what is shown in brief
+
+	ResultBytes int64 // of a result that are shown at most; 0: all
 }
 
 // Prompt is a compiled prompt.
@@ -41,6 +44,7 @@ type Prompt struct {
 	Tools    []model.Spec
 	Steers   []string // ids of the open steers that it contains
 	Items    []string // ids of the remembered items that it shows
+	Stable   int      // messages, from the first, that the next prompt begins with, too
 	Bytes    int64    // of messages and tools, as they are priced
 	Digest   string   // SHA-256 over the compiler's version, the tools and the messages, each part with its length before it
 }
@@ -111,9 +115,11 @@ func (c *Compiler) Finish() (Prompt, error) {
 	for _, message := range open.messages {
 		absorbMessage(digest, message)
 	}
+	// What is appended to these messages must not reach those of the next turn.
+	// Once it is answered, the turn begins with what is open now.
+	messages := append(c.messages[:len(c.messages):len(c.messages)], open.messages...)
 	return Prompt{
-		// What is appended to these messages must not reach those of the next turn.
-		Messages: append(c.messages[:len(c.messages):len(c.messages)], open.messages...), Tools: c.tools, Steers: steers,
+		Messages: messages, Stable: len(messages), Tools: c.tools, Steers: steers,
 		Items: shown(c.recalls.stand, open.recalls.stand),
 		Bytes: c.bytes + model.PromptBytes(model.Request{Messages: open.messages}), Digest: hex.EncodeToString(digest.Sum(nil)),
 	}, nil
@@ -136,6 +142,7 @@ func (c *Compiler) begin() {
 	c.remembrance(c.in.State.Started.Snapshot.Memory, c.in.State.Started.Snapshot.MemoryMissing)
 	c.history()
 	c.say(model.Message{Role: model.User, Text: c.goal() + c.wanted()})
+	c.brief()
 }
 
 // voiceOf is how the persona speaks, with what it has learned.
@@ -191,7 +198,9 @@ func (c *Compiler) Needs(s *run.State) []string {
 			continue
 		}
 		add(turn.Answer.Text)
-		add(turn.Answer.Thread)
+		if turn.Number > s.Brief().Through {
+			add(turn.Answer.Thread)
+		}
 		for ordinal := turn.FirstCall; ordinal > 0 && ordinal <= turn.LastCall; ordinal++ {
 			add(&s.Call(ordinal).Arguments)
 			add(s.Call(ordinal).Result)

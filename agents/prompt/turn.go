@@ -85,7 +85,7 @@ func (c *Compiler) reply(call *run.Call) string {
 	if shown, recalled := c.recallReply(call); recalled {
 		return strings.TrimSpace(note + "\n" + c.wrap(call.Tool, call.Result, shown))
 	}
-	return strings.TrimSpace(note + "\n" + c.data(call.Tool, call.Result))
+	return strings.TrimSpace(note + "\n" + c.result(call))
 }
 
 // note tells the model why an answer was not enough.
@@ -139,6 +139,15 @@ func (c *Compiler) steers(n int) (open []string) {
 		}
 	}
 	return open
+}
+
+// guidance puts in again what people said to guide a turn that stands in brief.
+func (c *Compiler) guidance(n int) {
+	for i := range c.in.State.Steers {
+		if steer := &c.in.State.Steers[i]; steer.From == "" && steer.Disposition == run.Absorbed && steer.Turn == n {
+			c.say(model.Message{Role: model.User, Text: c.text(&steer.Text)})
+		}
+	}
 }
 
 // bySidecar is how a sidecar's finding stands in a prompt.

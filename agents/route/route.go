@@ -155,7 +155,7 @@ func (n Need) Refuses(c Candidate, nowMs int64) Refusal {
 		return Images
 	case n.Files && !c.Files:
 		return Files
-	case c.Prompt >= c.Context:
+	case c.Prompt+c.MaxOutput > c.Context:
 		return Context
 	case c.Tier < n.Tier:
 		return Tier

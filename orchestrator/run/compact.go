@@ -116,6 +116,15 @@ func (s *State) Rejected() bool {
 	return n == 0 || s.Compactions[n-1].Turn != turn.Number || s.Compactions[n-1].Attempt != turn.Attempt+1
 }
 
+// Answered counts the turns that have their answer.
+func (s *State) Answered() int {
+	n := len(s.Turns)
+	if n > 0 && s.Turns[n-1].Phase != TurnDone {
+		n--
+	}
+	return n
+}
+
 func (d *decider) compact(c Compact) *Refusal {
 	take := d.turnDue()
 	if take == nil || take.Turn != c.Turn || take.Attempt != c.Attempt {
@@ -128,7 +137,7 @@ func (d *decider) compact(c Compact) *Refusal {
 		d.reach(LimitContext, "The run does not fit the model's context, not even in brief.")
 		return nil
 	}
-	if !d.s.mayShorten(c.Brief) {
+	if !d.s.MayShorten(c.Brief) {
 		return refuse("STALE", "This is not shorter than what the run's prompts show now.")
 	}
 	e := Compacted{Turn: c.Turn, Attempt: c.Attempt, Cause: c.Cause, Model: c.Model, Brief: c.Brief}
@@ -146,14 +155,10 @@ func (s *State) compactedFor(turn int) (times int) {
 	return times
 }
 
-// mayShorten reports whether a brief form shows nothing more than the one that
+// MayShorten reports whether a brief form shows nothing more than the one that
 // stands, and something less. The last answered turn stays whole.
-func (s *State) mayShorten(b Brief) bool {
+func (s *State) MayShorten(b Brief) bool {
 	now := s.Brief()
-	most := 0
-	for most < len(s.Turns) && s.Turns[most].Phase == TurnDone {
-		most++
-	}
 	shown := func(bound int64) int64 {
 		if bound == 0 {
 			return math.MaxInt64
@@ -162,7 +167,7 @@ func (s *State) mayShorten(b Brief) bool {
 	}
 	first := now.Said == 0 && now.Through == 0
 	switch {
-	case b.Said < now.Said || b.Said > len(s.Started.History), b.Through < now.Through || b.Through > max(most-1, 0):
+	case b.Said < now.Said || b.Said > len(s.Started.History), b.Through < now.Through || b.Through > max(s.Answered()-1, 0):
 		return false
 	case b.Excerpt < 0 || b.Result < 0 || !first && b.Excerpt > now.Excerpt || shown(b.Result) > shown(now.Result):
 		return false
@@ -209,7 +214,7 @@ func (s *State) stoodFor(e Compacted) (policy.Marking, string) {
 // foldCompacted takes a compaction in. The attempt that was too long does not
 // count against those that the turn has.
 func (s *State) foldCompacted(e Compacted) error {
-	if !s.mayShorten(e.Brief) {
+	if !s.MayShorten(e.Brief) {
 		return fmt.Errorf("%w: turn %d gets no shorter", ErrBroken, e.Turn)
 	}
 	if s.Rejected() && s.LastTurn().Number == e.Turn {

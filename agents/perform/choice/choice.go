@@ -61,6 +61,8 @@ type Turn struct {
 	NowMs     int64
 	Scores    route.Scores
 	Health    *health.Register // nil: every model is asked
+
+	Tokens func(m catalogue.Model, bytes int64) int64 // of a prompt
 }
 
 // Choosing is a turn's choice. It holds copies only, so that it may be asked
@@ -88,7 +90,7 @@ func New(t Turn) *Choosing {
 	rests := restsOf(t.State)
 	for i := range c.candidates {
 		candidate := &c.candidates[i]
-		Price(candidate, t.Bytes, answerTokens(t.State, candidate.MaxOutput))
+		Price(candidate, t.Bytes, t.Tokens(candidate.Model, t.Bytes), answerTokens(t.State, candidate.MaxOutput))
 		candidate.RestMs = rests[candidate.Name]
 	}
 	return c
@@ -96,9 +98,9 @@ func New(t Turn) *Choosing {
 
 // Price says what a turn with a candidate would be. A token has at least one
 // byte.
-func Price(c *route.Candidate, promptBytes, answerTokens int64) {
+func Price(c *route.Candidate, promptBytes, promptTokens, answerTokens int64) {
 	prices := PricesOf(c.Model)
-	c.Prompt = model.EstimateTokens(promptBytes)
+	c.Prompt = promptTokens
 	c.MicroUSD = prices.Cost(model.Usage{Input: c.Prompt, Output: answerTokens})
 	c.Worst, c.WorstTokens = prices.WorstCase(promptBytes, c.MaxOutput), promptBytes+c.MaxOutput
 }
