@@ -225,28 +225,6 @@ func TestCase_Line_10_ADeadWorkersRunIsTakenOver(t *testing.T) {
 	}
 }
 
-// There is no compaction: a prompt that does not fit ends in a limit that says
-// so, in front of a person, or at once where the agent says that limits end it.
-func TestCase_Line_11_AContextThatOverflowsIsSaidAndNotRepeated(t *testing.T) {
-	for onLimit, status := range map[run.OnLimit]run.Status{run.AskOnLimit: run.StatusWaiting, run.FailOnLimit: run.StatusFailed} {
-		o := newOrganisation(answering)
-		o.Agents[0].Limits.OnLimit = onLimit
-		inside(t, o, func(t *testing.T, h *house) {
-			h.take = func(context.Context, model.Request, func(string)) (model.Answer, error) {
-				return model.Answer{}, &model.Error{Kind: model.TooLong, Status: 400}
-			}
-			id := h.start("do it")
-			h.work()
-			require.Equal(t, status, h.state(id).Status)
-			reached := recorded[run.LimitReached](h, id)
-			require.Len(t, reached, 1)
-			require.Equal(t, run.LimitModel, reached[0].Limit)
-			require.Equal(t, "The model does not accept our requests (TOO_LONG).", reached[0].Detail)
-			require.Len(t, h.requests, 1, "the same prompt fits no better a second time")
-		})
-	}
-}
-
 // Whoever reads a run may leave after any record: from there on comes exactly
 // the rest, with the end that happened meanwhile.
 func TestCase_Line_13_AReaderThatComesBackReadsExactlyTheRest(t *testing.T) {

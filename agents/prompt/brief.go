@@ -20,7 +20,7 @@ const readRules = "A result that stands in brief is there whole: results.read wi
 // with its calls and their results as one, each text by how it begins. What
 // people said to guide the run stays whole.
 func (c *Compiler) brief() {
-	b, started := c.in.Brief, &c.in.State.Started
+	b, started := brief{c.in.Brief}, &c.in.State.Started
 	if b.Said == 0 && b.Through == 0 {
 		return
 	}
@@ -34,7 +34,7 @@ func (c *Compiler) brief() {
 			lines = append(lines, withheld[0].Author+" said before: "+view.Redacted)
 		}
 		message := &started.History[i]
-		lines = append(lines, c.excerpt(message.Author+" said before", message.Author, &message.Text))
+		lines = append(lines, c.excerpt(message.Author+" said before", message.Author, &message.Text, b.excerpt(b.Through+b.Said-1-i)))
 	}
 	for i := range b.Through {
 		lines = append(lines, c.turnInBrief(&c.in.State.Turns[i])...)
@@ -46,6 +46,24 @@ func (c *Compiler) brief() {
 	c.turns = b.Through
 }
 
+// excerpt is how many bytes are shown of each text of a turn after which so many
+// more stand in brief: half as many for every few of them, and none of the
+// oldest, so that what stands in brief grows by little more than a line a turn.
+func (b brief) excerpt(later int) int64 {
+	if shown := b.Excerpt >> min(later/halves, 62); shown >= leastExcerpt {
+		return shown
+	}
+	return 0
+}
+
+const (
+	halves       = 6
+	leastExcerpt = 40
+)
+
+// brief is a run.Brief as a prompt shows it.
+type brief struct{ run.Brief }
+
 // turnInBrief is one turn with everything that belongs to it.
 func (c *Compiler) turnInBrief(turn *run.Turn) []string {
 	for _, remembrance := range turn.Memory {
@@ -54,15 +72,16 @@ func (c *Compiler) turnInBrief(turn *run.Turn) []string {
 			c.derived(item)
 		}
 	}
+	shown := brief{c.in.Brief}.excerpt(c.in.Brief.Through - turn.Number)
 	var lines []string
 	for i := range c.in.State.Steers {
 		if steer := &c.in.State.Steers[i]; steer.From != "" && steer.Disposition == run.Absorbed && steer.Turn == turn.Number {
-			lines = append(lines, c.excerpt("Beside it "+steer.By.Principal+" found", steer.By.Principal, &steer.Text))
+			lines = append(lines, c.excerpt("Beside it "+steer.By.Principal+" found", steer.By.Principal, &steer.Text, shown))
 		}
 	}
-	lines = append(lines, c.excerpt(fmt.Sprintf("Turn %d, your answer (%s)", turn.Number, turn.Answer.Class), c.in.State.Started.Acting(), turn.Answer.Text))
+	lines = append(lines, c.excerpt(fmt.Sprintf("Turn %d, your answer (%s)", turn.Number, turn.Answer.Class), c.in.State.Started.Acting(), turn.Answer.Text, shown))
 	for ordinal := turn.FirstCall; ordinal > 0 && ordinal <= turn.LastCall; ordinal++ {
-		lines = append(lines, c.callInBrief(ordinal, c.in.State.Call(ordinal))...)
+		lines = append(lines, c.callInBrief(ordinal, c.in.State.Call(ordinal), shown)...)
 	}
 	for _, check := range failedChecks(turn) {
 		lines = append(lines, "The answer did not pass the check "+check.Name+".")
@@ -70,35 +89,38 @@ func (c *Compiler) turnInBrief(turn *run.Turn) []string {
 	return lines
 }
 
-func (c *Compiler) callInBrief(ordinal int, call *run.Call) []string {
+func (c *Compiler) callInBrief(ordinal int, call *run.Call, shown int64) []string {
 	name := fmt.Sprintf("c%d %s", ordinal, call.Tool)
 	came := name + " came to " + string(call.Outcome)
 	if call.Code != "" && call.Code != string(call.Outcome) {
 		came += " (" + call.Code + ")"
 	}
-	lines := []string{c.excerpt(name+" was asked", call.Tool, &call.Arguments)}
+	var lines []string
+	if shown > 0 {
+		lines = append(lines, c.excerpt(name+" was asked", call.Tool, &call.Arguments, shown))
+	}
 	if result, ok := RecallOf(call, c.in.Texts); ok { // it is shown as it is now, or not at all
 		for _, hit := range result.Hits {
 			c.derived(hitOf(hit))
 		}
 		return append(lines, fmt.Sprintf("%s with %d items; ask memory again for what you need of them.", came, len(result.Hits)))
 	}
-	return append(lines, c.excerpt(came, call.Tool, call.Result))
+	return append(lines, c.excerpt(came, call.Tool, call.Result, shown))
 }
 
 // excerpt is how a text begins, as data: also one that a person said, of which
 // it is only a part.
-func (c *Compiler) excerpt(says, source string, ref *run.Text) string {
+func (c *Compiler) excerpt(says, source string, ref *run.Text, most int64) string {
 	if ref == nil {
 		return says + "."
 	}
 	body := c.text(ref)
-	shown := head(body, c.in.Brief.Excerpt)
-	if len(shown) < len(body) {
+	shown := head(body, most)
+	switch {
+	case shown == "":
+		return fmt.Sprintf("%s, %d bytes.", says, len(body))
+	case len(shown) < len(body):
 		says = fmt.Sprintf("%s, the first %d of %d bytes", says, len(shown), len(body))
-	}
-	if shown == "" {
-		return says + "."
 	}
 	return says + ":\n" + c.block(source, ref, shown)
 }
