@@ -127,6 +127,34 @@ func TestFault_D15_AContextLengthErrorMakesThePromptShorter(t *testing.T) {
 	})
 }
 
+// A larger model that may read the same is asked before anything is shortened,
+// and a smaller one never instead of the one that could not take it.
+func TestFault_D15_ALargerModelTakesWhatASmallerOneCannot(t *testing.T) {
+	o := small(100_000)
+	o.Models[0].Context = 200_000 // "quick", which may not read what is secret
+	o.Models = append(o.Models, o.Models[0], o.Models[1])
+	o.Models[2].Name, o.Models[3].Name, o.Models[3].Context = "large", "slight", 90_000
+	o.Labels[0].Models = []string{"safe", "large", "slight"}
+	o.Agents[0].Models = []string{"safe", "large", "slight", "quick"}
+	inside(t, o, func(t *testing.T, h *house) {
+		h.reading(4, 1_500, nil)
+		answer := h.take
+		h.take = func(ctx context.Context, request model.Request, deltas func(string)) (model.Answer, error) {
+			if model.PromptBytes(request) > 4_000 && len(h.requests) == 4 {
+				return model.Answer{}, &model.Error{Kind: model.TooLong, Status: 400}
+			}
+			return answer(ctx, request, deltas)
+		}
+		id := h.start("Read all the things.")
+		h.work()
+		state := h.state(id)
+		require.Equal(t, run.StatusCompleted, state.Status)
+		require.Empty(t, state.Compactions)
+		require.Equal(t, "large", state.Turns[3].Model)
+		require.Equal(t, 2, state.Turns[3].Attempt)
+	})
+}
+
 // What does not fit in brief either ends in a limit that says so, in front of a
 // person or at once, after a number of requests that nothing makes larger.
 func TestCase_Line_12_ALoopAfterACompactionEnds(t *testing.T) {

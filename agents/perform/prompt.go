@@ -144,11 +144,13 @@ func (c *counts) of(s *run.State, model string) counted {
 }
 
 // promptTokens is how many tokens a prompt has for a model. One that could not
-// take the prompt is taken at its word.
+// take the prompt is taken at its word, and none with less room is asked instead.
 func (j *job) promptTokens(m agents.Model, bytes int64) int64 {
 	tokens := j.contextUse(m, bytes).Tokens
-	if j.state.Compacts() && j.state.Rejected() && j.state.LastTurn().Model == m.Name {
-		return max(tokens, m.Context)
+	if j.state.Compacts() && j.state.Rejected() {
+		if last, known := j.kit.Organisation.Model(j.state.LastTurn().Model); known && m.Context <= last.Context {
+			return max(tokens, m.Context)
+		}
 	}
 	return tokens
 }
