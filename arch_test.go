@@ -113,6 +113,7 @@ var layers = map[string][]string{
 	"cmd/gantry/cli/brain":             {"cmd/gantry/cli/ask", "cmd/gantry/client"},
 	"cmd/gantry/cli/outreach":          {"cmd/gantry/cli/ask", "cmd/gantry/client"},
 	"cmd/gantry/cli/lending":           {"cmd/gantry/cli/ask", "cmd/gantry/client"},
+	"cmd/gantry/cli/record":            {"agents/catalogue"},
 	"cmd/gantry/cli/measure":           {"cmd/gantry/bench", "cmd/gantry/bench/obedient", "cmd/gantry/bench/recollection", "cmd/gantry/cli/ask"},
 	"cmd/gantry/cli/policies":          {"agents", "cmd/gantry/cli/ask", "orchestrator/policy", "orchestrator/policy/cases"},
 	"cmd/gantry/cli/people":            {"cmd/gantry/cli/ask", "cmd/gantry/client"},

@@ -9,7 +9,7 @@ import (
 // Anthropic is the protocol of messages.
 func Anthropic() Protocol {
 	return Protocol{
-		Name: "anthropic", KeyHeader: "Authorization", Stream: anthropicStream,
+		Name: "anthropic", KeyHeader: "Authorization", Stream: anthropicStream, Read: anthropicRead,
 		Arguments: func(raw string) string {
 			if raw == "" {
 				return "{}" // how a call without arguments comes

@@ -10,7 +10,7 @@ import (
 // Gemini is the protocol of generateContent.
 func Gemini() Protocol {
 	return Protocol{
-		Name: "gemini", KeyHeader: "X-Goog-Api-Key", Stream: geminiStream,
+		Name: "gemini", KeyHeader: "X-Goog-Api-Key", Stream: geminiStream, Read: geminiRead,
 		Arguments: func(raw string) string { return written(geminiArguments(raw)) },
 		Whole:     func(stream []byte) int { return len(bytes.TrimRight(stream, "\r\n")) },
 		Ends:      []string{"reason", `\u`},

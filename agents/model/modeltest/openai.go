@@ -10,7 +10,7 @@ import (
 // OpenAI is the protocol of chat completions.
 func OpenAI() Protocol {
 	return Protocol{
-		Name: "openai", Base: "/v1", KeyHeader: "Authorization", Stream: Stream,
+		Name: "openai", Base: "/v1", KeyHeader: "Authorization", Stream: Stream, Read: openAIRead,
 		Whole: func(stream []byte) int { return len(stream) - 1 }, // with the empty line that ends the last event
 		Ends:  []string{"[done]"},
 		Refusals: []Refusal{

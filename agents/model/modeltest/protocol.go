@@ -19,6 +19,8 @@ type Protocol struct {
 	// nothing.
 	Stream    func(answer model.Answer, style Style) []byte
 	Arguments func(raw string) string
+	// Read reads the body of a request: its tools' names, and its messages.
+	Read func(asked map[string]any) model.Request
 	// Whole is how many bytes of a stream make a whole answer: the rest is space.
 	Whole func(stream []byte) int
 	// Ends are words, in small letters, of which a whole stream has at least one.

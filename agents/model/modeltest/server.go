@@ -1,6 +1,7 @@
 package modeltest
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -57,6 +58,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s.received = append(s.received, Received{Path: r.URL.Path, Header: r.Header.Clone(), Body: body})
 	s.mu.Unlock()
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	behaviour(w, r)
 }
 

@@ -18,6 +18,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/fanout"
 	"gantry.dev/cmd/gantry/cli/lending"
 	"gantry.dev/cmd/gantry/cli/outreach"
+	"gantry.dev/cmd/gantry/cli/record"
 	"gantry.dev/cmd/gantry/cli/roundtable"
 	"gantry.dev/cmd/gantry/cli/showcase"
 	"gantry.dev/cmd/gantry/cli/sidecar"
@@ -30,6 +31,7 @@ import (
 func demoCommand() *cobra.Command {
 	var asJSON bool
 	var granted, denied string
+	var asked record.Asked
 	command := &cobra.Command{
 		Use:   "demo",
 		Short: "Run the sample reconciliation from start to end in a temporary folder",
@@ -42,7 +44,11 @@ func demoCommand() *cobra.Command {
 			if asJSON {
 				out = io.Discard
 			}
-			result, err := demonstrate(command.Context(), out, granted, denied)
+			model, err := asked.Model()
+			if err != nil {
+				return err
+			}
+			result, err := demonstrate(command.Context(), out, model, granted, denied)
 			if err != nil || !asJSON {
 				return err
 			}
@@ -52,6 +58,7 @@ func demoCommand() *cobra.Command {
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the timeline")
 	command.Flags().StringVar(&granted, "grant", "INV-1004", "invoice whose adjustment the controller grants")
 	command.AddCommand(demoMemoryCommand(), demoResearchCommand(), lending.DemoCommand(showLending))
+	asked.Flags(command, "play the sample's agent by a model, PROVIDER:NAME[@BASE_URL] of openai, anthropic or gemini, in place of its script")
 	command.Flags().StringVar(&denied, "deny", "INV-1008", "invoice whose adjustment the controller denies")
 	command.AddCommand(roundtable.DemoCommand(showGroup), sidecar.DemoCommand(showSidecar), outreach.DemoCommand(showOffice))
 	return command
@@ -106,12 +113,17 @@ func showOffice(ctx context.Context, out io.Writer) (outreach.Result, error) {
 // inHouse shows something in a fresh installation of the sample, in a folder
 // that goes with it.
 func inHouse[R any](ctx context.Context, log slog.Handler, show func(h *house, folder string) (R, error)) (result R, err error) {
+	return inHouseWith(ctx, log, nil, show)
+}
+
+// inHouseWith is inHouse with a model in place of the sample's script.
+func inHouseWith[R any](ctx context.Context, log slog.Handler, model *record.Model, show func(h *house, folder string) (R, error)) (result R, err error) {
 	folder, err := os.MkdirTemp("", "gantry-demo-")
 	if err != nil {
 		return result, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }() // a temporary folder
-	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(log)})
+	h, err := openHouse(ctx, places{folder: folder, interfaceAt: "127.0.0.1:0", ledgerAt: "127.0.0.1:0", log: slog.New(log), model: model})
 	if err != nil {
 		return result, err
 	}
@@ -171,8 +183,9 @@ type demo struct {
 	asker, decider *client.Client
 }
 
-func demonstrate(ctx context.Context, out io.Writer, granted, denied string) (demoResult, error) {
-	return inHouse(ctx, slog.DiscardHandler, func(h *house, _ string) (demoResult, error) {
+// demonstrate reconciles with the sample's script, or with a model in its place.
+func demonstrate(ctx context.Context, out io.Writer, model *record.Model, granted, denied string) (demoResult, error) {
+	return inHouseWith(ctx, slog.DiscardHandler, model, func(h *house, _ string) (demoResult, error) {
 		return reconcileBoth(ctx, h, out, granted, denied)
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"gantry.dev/agents"
+	"gantry.dev/cmd/gantry/cli/record"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/cmd/gantry/office"
 	"gantry.dev/cmd/gantry/wire"
@@ -49,6 +50,7 @@ type places struct {
 	folder, interfaceAt, ledgerAt string
 	officeAt                      string // empty: anywhere
 	log                           *slog.Logger
+	model                         *record.Model // in place of the script of the sample's agent; nil for the script
 }
 
 // openHouse starts what is outside and Gantry on embedded defaults and puts the
@@ -95,12 +97,32 @@ func (h *house) open(ctx context.Context, at places) error {
 		return err
 	}
 	h.platform, err = open(ctx, wire.Config{Folder: at.folder, Listen: at.interfaceAt, Files: root, Work: true, Dev: true, Heads: filepath.Join(at.folder, headsFlag),
-		Secrets: map[string]string{"ledger": h.credential, "office": h.credential}, Log: at.log})
+		Secrets: h.played(at.model), Log: at.log})
 	if err != nil {
 		return err
 	}
 	_, _, err = h.platform.Kits.Apply(ctx, h.organisation)
 	return err
+}
+
+// played puts a model in the place of the script of the sample's agent, under
+// the script's name, and returns the secrets. What it reads is made up.
+func (h *house) played(model *record.Model) map[string]string {
+	secrets := map[string]string{"ledger": h.credential, "office": h.credential}
+	if model == nil {
+		return secrets
+	}
+	for i := range h.organisation.Models {
+		entry := &h.organisation.Models[i]
+		if entry.Script != sampleAgent {
+			continue
+		}
+		entry.Provider, entry.Model, entry.Script, entry.Endpoint = model.Provider, model.Name, "", model.BaseURL
+		if model.Key != "" {
+			entry.Secret, secrets["model"] = "model", model.Key
+		}
+	}
+	return secrets
 }
 
 // whose looks whether the ledger's port is taken by another process in the same

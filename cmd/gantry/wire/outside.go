@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/catalogue"
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/model/anthropic"
 	"gantry.dev/agents/model/exchange"
@@ -81,24 +82,24 @@ func (p *Platform) provider(entry agents.Model) (model.Provider, error) {
 		}
 		server.Key = key
 	}
-	return ProviderAt(entry.Provider, server)
+	return ProviderAt(entry.Provider, server, entry.Reasoning)
 }
 
 // ProviderAt opens a provider by its name, at its own servers where no base URL
-// is given.
-func ProviderAt(name string, server exchange.Server) (model.Provider, error) {
+// is given. One whose model reasons is asked to show a summary of it.
+func ProviderAt(name string, server exchange.Server, reasoning bool) (model.Provider, error) {
 	own := server.BaseURL == ""
-	base := map[string]string{"openai": openai.BaseURL, "anthropic": anthropic.BaseURL, "gemini": gemini.BaseURL}[name]
+	base := map[string]string{catalogue.OpenAI: openai.BaseURL, catalogue.Anthropic: anthropic.BaseURL, catalogue.Gemini: gemini.BaseURL}[name]
 	if own {
 		server.BaseURL = base
 	}
 	switch name {
-	case "openai":
+	case catalogue.OpenAI:
 		return openai.New(openai.Config{Server: server, Compatible: !own})
-	case "anthropic":
-		return anthropic.New(anthropic.Config{Server: server})
-	case "gemini":
-		return gemini.New(gemini.Config{Server: server})
+	case catalogue.Anthropic:
+		return anthropic.New(anthropic.Config{Server: server, Reasoning: reasoning})
+	case catalogue.Gemini:
+		return gemini.New(gemini.Config{Server: server, Reasoning: reasoning})
 	}
 	return nil, fmt.Errorf("provider %q is not known; use offline, script, openai, anthropic or gemini", name)
 }
