@@ -118,6 +118,7 @@ var layers = map[string][]string{
 	"cmd/gantry/cli/policies":          {"agents", "cmd/gantry/cli/ask", "orchestrator/policy", "orchestrator/policy/cases"},
 	"cmd/gantry/cli/people":            {"cmd/gantry/cli/ask", "cmd/gantry/client"},
 	"cmd/gantry/cli/schedule":          {"cmd/gantry/cli/ask", "cmd/gantry/client"},
+	"cmd/gantry/cli/access":            {"cmd/gantry/cli/ask", "cmd/gantry/client"},
 	"cmd/gantry/cli/sidecar":           {"cmd/gantry/cli/ask", "cmd/gantry/client"},
 	"cmd/gantry/cli/research":          {"cmd/gantry/cli/ask", "cmd/gantry/cli/brain", "cmd/gantry/client"},
 	"cmd/gantry/cli/fanout":            {"cmd/gantry/cli/ask", "cmd/gantry/cli/research", "cmd/gantry/client", "deploy/sample/library"},

@@ -217,6 +217,9 @@ func (o Organisation) Want(r Revision, subject policy.Principal, asked Asked) (r
 		want.Name = ""
 		return want, want.Gives.MicroUSD > 0 || want.Gives.Tokens > 0
 	}
+	if definition, known := o.Tool(asked.Name); known && asked.Thing == run.ThingTool {
+		want.Class, want.CostBound = definition.Class, definition.CostBound
+	}
 	given := want.Gives
 	return want, len(given.Tools)+len(given.ReadSpaces)+len(given.Labels)+len(given.Models) == 1
 }
@@ -247,11 +250,11 @@ func (m Requestable) ceiling(asked Asked) (c Ceiling, may bool) {
 }
 
 // AccessGrant is the grant that a yes to a request puts in force, in the words of
-// its owner.
-func (o Organisation) AccessGrant(state *run.State, access run.Access, word Word) (Grant, error) {
+// its owner. The revision is the one that the run was admitted with. Errors:
+// ErrUnknown for what that may not ask for.
+func AccessGrant(revision Revision, state *run.State, access run.Access, word Word) (Grant, error) {
 	started, want := state.Started, access.Want
-	revision, known := o.RevisionAt(started.Agent.Name, started.Agent.Revision)
-	if !known || revision.MayRequest == nil {
+	if revision.MayRequest == nil {
 		return Grant{}, ErrUnknown
 	}
 	ceiling, may := revision.MayRequest.ceiling(Asked{Thing: want.Thing, Name: want.Name})

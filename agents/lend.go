@@ -92,8 +92,9 @@ func (y Yield) Type() (bounded.Type, error) { return bounded.Compile(y.Schema, y
 
 // Word is somebody's consent to a grant.
 type Word struct {
-	Person string `json:"person"` // principal id
-	AtMs   int64  `json:"atMs"`   // UTC, milliseconds since 1970
+	Person string `json:"person"`       // principal id
+	AtMs   int64  `json:"atMs"`         // UTC, milliseconds since 1970
+	By     string `json:"by,omitempty"` // principal id of the deputy who gave it; empty: the person
 }
 
 // Party is who must agree to a grant: one of these people.

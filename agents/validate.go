@@ -148,6 +148,9 @@ func (v *validation) organisation() {
 		v.require(slices.Contains([]policy.Impact{policy.ImpactUnset, policy.Draft, policy.Reversible}, m.Impact), file, "builtins.memory.impact",
 			"must be DRAFT or REVERSIBLE")
 	}
+	if a := v.o.Builtins.Access; a != nil {
+		v.accountable(file, "builtins.access.", a.Owner, a.Contact)
+	}
 	if f := o.Builtins.Findings; f != nil {
 		v.accountable(file, "builtins.findings.", f.Owner, f.Contact)
 		v.require(slices.Contains([]policy.Impact{policy.ImpactUnset, policy.Draft, policy.Reversible}, f.Impact), file, "builtins.findings.impact",
@@ -312,6 +315,7 @@ func (v *validation) offered(object string, d tool.Definition) {
 
 func (v *validation) configured(name string) bool {
 	return v.o.Builtins.Ask != nil && name == tool.AskName ||
+		v.o.Builtins.Access != nil && name == tool.AccessName ||
 		v.o.Builtins.Files != nil && strings.HasPrefix(name, "files.") ||
 		v.o.Builtins.Memory != nil && strings.HasPrefix(name, "memory.") ||
 		v.o.Builtins.Findings != nil && name == findings.RecordName ||

@@ -39,6 +39,7 @@ type Config struct {
 	Lending       Lending   // nil: nothing is lent
 	Schedules     Schedules // nil: nothing begins by itself
 	Sidecars      Sidecars  // nil: nobody starts any
+	Consents      Consents  // nil: nobody gives runs anything
 	Live          Live
 	Trees         Trees
 	Directory     Directory
@@ -78,6 +79,9 @@ func NewHandler(config Config) (*Handler, error) {
 	}
 	if config.Sidecars == nil {
 		config.Sidecars = noSidecars{}
+	}
+	if config.Consents == nil {
+		config.Consents = noConsents{}
 	}
 	if config.Pulse == nil {
 		config.Pulse = pulse
@@ -135,6 +139,7 @@ type (
 	runs          struct{ root }
 	items         struct{ root }
 	approvals     struct{ root }
+	accesses      struct{ root }
 	children      struct{ root }
 )
 
@@ -154,6 +159,9 @@ func (r root) MemoryItem() generated.MemoryItemResolver { return items{r} }
 
 // Conversation answers the edges of a conversation.
 func (r root) Conversation() generated.ConversationResolver { return conversations{r} }
+
+// AccessRequest answers the edges of a request for access.
+func (r root) AccessRequest() generated.AccessRequestResolver { return accesses{r} }
 
 // Approval answers the edges of an approval.
 func (r root) Approval() generated.ApprovalResolver { return approvals{r} }

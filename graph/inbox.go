@@ -8,8 +8,10 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/opaque"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/notice"
+	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -107,6 +109,13 @@ func inboxItem(item Item, state *run.State, shown *generated.Run) (*generated.In
 			}
 		}
 		return out, out.Question != nil
+	case engine.InboxAccess:
+		for i := range state.Accesses {
+			if state.Accesses[i].AccessRequested.Access == item.ID {
+				out.Access = shown.Accesses[i]
+			}
+		}
+		return out, out.Access != nil
 	case engine.InboxLimit:
 		out.Limit = shown.Limit
 		return out, out.Limit != nil
@@ -197,4 +206,74 @@ func (r queries) Notices(ctx context.Context) ([]*generated.Notice, error) {
 		return &generated.Notice{ID: n.ID, Person: v.actor(n.Person), Step: string(n.Step), Item: n.Item, Kind: generated.InboxKind(n.Kind), Agent: n.Agent,
 			Channel: maybe(n.Channel.Kind), State: string(n.State), Attempts: n.Attempts, Failure: maybe(n.Code), CreatedAt: at(n.CreatedMs), SettledAt: maybeAt(n.SettledMs)}
 	}), err
+}
+
+// accesses shows what a run asked for that it might not use.
+func (v *viewer) accesses(ctx context.Context, s *run.State) ([]*generated.AccessRequest, error) {
+	out := make([]*generated.AccessRequest, 0, len(s.Accesses))
+	for i := range s.Accesses {
+		one, err := v.access(ctx, s, &s.Accesses[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (v *viewer) access(ctx context.Context, s *run.State, a *run.Access) (*generated.AccessRequest, error) {
+	call := s.Call(a.Call)
+	if call == nil {
+		return nil, errors.New("a request without its call")
+	}
+	out := &generated.AccessRequest{ID: v.id(opaque.Access, s.ID, a.AccessRequested.Access), Status: generated.AccessStatus(a.Status), Digest: a.Digest,
+		Run: v.id(opaque.Run, s.ID), Thing: generated.AccessThing(a.Want.Thing), Name: maybe(a.Want.Name),
+		Call: a.Call, Tool: call.Tool, Arguments: v.text(call.Arguments),
+		Requester: &generated.Actor{Principal: agents.AgentID(s.Started.Agent.Name), Name: s.Started.Agent.Name, Kind: enum[generated.ActorKind](policy.Agent)},
+		Subject:   v.actor(s.Started.Subject.ID), ActingChain: v.actors(s.Started.Chain),
+		Labels: v.labels(call.Arguments.Marking.Labels), Integrity: generated.Integrity(call.Arguments.Marking.Integrity.String()),
+		Approvers: v.approvers(a.Approvers), ExpiresAt: at(a.NotAfterMs), VoidCause: enum[generated.VoidCause](a.Cause)}
+	if d := a.Decision; d != nil {
+		out.Decision = &generated.Decision{By: v.actor(d.By.Principal), Granted: d.Granted, Reason: v.optional(d.Reason), OnBehalfOf: v.somebody(d.By.OnBehalfOf)}
+		out.Grant = maybe(d.Grant)
+	}
+	if a.Want.Thing == run.ThingBudget {
+		out.More = amount(run.Amount{MicroUSD: a.Want.Gives.MicroUSD, Tokens: a.Want.Gives.Tokens})
+	}
+	grant, isTool := a.Want.Gives.Tools[a.Want.Name]
+	if !isTool {
+		return out, nil
+	}
+	class, consequence := a.Want.Class.OrWorst(), consequences[grant.Impact.OrWorst()]
+	guarantee, bound := guarantees[class], a.Want.CostBound
+	out.Bounds = toolGrant(a.Want.Name, grant)
+	out.Consequence, out.Guarantee, out.CostBound = &consequence, &guarantee, &bound
+	operation, err := v.config.Tools.Operation(ctx, v.caller, a.Want.Name, grant.Revision, nil)
+	if errors.Is(err, engine.ErrNotFound) {
+		return out, nil
+	}
+	out.Definition = maybe(operation.Description)
+	return out, err
+}
+
+// DecideAccess lets a run use what it asked for, or says no.
+func (r mutations) DecideAccess(ctx context.Context, in generated.DecideAccessInput) (*generated.RunPayload, error) {
+	outcome, err := r.decideAccess(ctx, in)
+	return r.runPayload(ctx, in.ClientMutationID, outcome, err)
+}
+
+func (r mutations) decideAccess(ctx context.Context, in generated.DecideAccessInput) (Outcome, error) {
+	c, err := r.command(ctx, in.CommandID)
+	if err != nil {
+		return Outcome{}, err
+	}
+	parts, err := opaque.ReadID(in.ID, c.caller.Principal.Organisation, opaque.Access, 2)
+	if err != nil {
+		return Outcome{}, err
+	}
+	consent := Consent{Run: parts[0], Access: parts[1], Digest: in.Digest, Granted: in.Decision == generated.AccessDecisionConsent, CommandID: c.id}
+	if in.Reason != nil {
+		consent.Reason = *in.Reason
+	}
+	return r.config.Consents.Decide(ctx, c.caller, consent)
 }

@@ -8,6 +8,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/opaque"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
 )
@@ -165,6 +166,10 @@ func (v *viewer) grant(g Grant) *generated.Grant {
 			return &generated.Yield{Name: y.Name, Description: y.Description, Schema: string(y.Schema), Template: text(y.Template)}
 		}),
 		From: text(g.From), Department: text(g.To.Department), Since: maybeAt(g.AtMs), Until: maybeAt(g.UntilMs)}
+	if g.Grant.Run != "" {
+		id := v.id(opaque.Run, g.Grant.Run)
+		out.Run = &id
+	}
 	if g.Revision != nil {
 		if digest, err := g.Revision.Digest(); err == nil {
 			out.Revision = &digest

@@ -135,6 +135,30 @@ func (noSidecars) Dispatch(context.Context, Caller, SidecarInput) (Outcome, erro
 	return Outcome{}, engine.ErrNotFound
 }
 
+// Consent is the word of a thing's owner on a run's request for it.
+type Consent struct {
+	Run, Access string // ids
+	Digest      string // of the request that was seen
+	Granted     bool
+	Reason      string // empty for none
+	CommandID   string
+}
+
+// Consents give runs what they ask for, or do not.
+type Consents interface {
+	// Decide decides one request. A run that the caller may not see is
+	// engine.ErrNotFound.
+	Decide(ctx context.Context, caller Caller, in Consent) (Outcome, error)
+}
+
+// noConsents is where nobody decides any request.
+type noConsents struct{}
+
+// Decide decides nothing.
+func (noConsents) Decide(context.Context, Caller, Consent) (Outcome, error) {
+	return Outcome{}, engine.ErrNotFound
+}
+
 // Conversation is a shared thread.
 type Conversation struct {
 	ID           string
@@ -229,7 +253,8 @@ type Operation struct {
 
 // Tools describe calls.
 type Tools interface {
-	// Operation describes a call of exactly this definition. Errors:
+	// Operation describes a call of exactly this definition; without arguments
+	// the tool alone. Errors:
 	// engine.ErrNotFound for a tool or revision that is not known any more.
 	Operation(ctx context.Context, caller Caller, tool, revision string, arguments []byte) (Operation, error)
 }

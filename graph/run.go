@@ -145,6 +145,9 @@ func (v *viewer) run(ctx context.Context, s *run.State) (*generated.Run, error) 
 			Settled: amount(s.Budget.Settled), Unknown: amount(s.Budget.Unknown)},
 		Limit: v.limit(s), Parked: parked(s), Checks: v.checks(s), End: v.end(s), Version: int64(s.Version),
 	}
+	if out.Accesses, err = v.accesses(ctx, s); err != nil {
+		return nil, err
+	}
 	out.Root, out.Task, out.Payer = v.id(opaque.Run, started.Root), v.task(started.Task), started.Payer()
 	if started.Parent != "" {
 		id := v.id(opaque.Run, started.Parent)
@@ -187,6 +190,7 @@ func waitingFor(s *run.State) []generated.WaitReason {
 	for _, call := range s.Calls {
 		add(generated.WaitReasonApproval, call.Phase == run.CallHeld)
 		add(generated.WaitReasonQuestion, call.Phase == run.CallAsking)
+		add(generated.WaitReasonAccess, call.Phase == run.CallWanting)
 		add(generated.WaitReasonUncertain, call.Phase == run.CallUncertainOpen)
 	}
 	for _, child := range s.Children {
@@ -210,11 +214,12 @@ func (v *viewer) authority(a policy.Authority) *generated.Authority {
 	return &generated.Authority{Stage: generated.Stage(a.Stage.String()), Labels: v.labels(a.Labels), Models: words(a.Models),
 		Spend: amount(run.Amount{MicroUSD: a.MicroUSD, Tokens: a.Tokens}), Deadline: at(a.DeadlineMs), Turns: a.Turns,
 		Depth: a.Depth, FanOut: a.FanOut, RunsAtOnce: a.RunsAtOnce,
-		Tools: each(slices.Sorted(maps.Keys(a.Tools)), func(name string) *generated.ToolGrant {
-			grant := a.Tools[name]
-			return &generated.ToolGrant{Name: name, Revision: grant.Revision, Impact: generated.Impact(grant.Impact.OrWorst().String()), Calls: grant.Calls,
-				Bounded: each(grant.Constraints, func(c policy.Constraint) string { return c.Path })}
-		})}
+		Tools: each(slices.Sorted(maps.Keys(a.Tools)), func(name string) *generated.ToolGrant { return toolGrant(name, a.Tools[name]) })}
+}
+
+func toolGrant(name string, grant policy.ToolGrant) *generated.ToolGrant {
+	return &generated.ToolGrant{Name: name, Revision: grant.Revision, Impact: generated.Impact(grant.Impact.OrWorst().String()), Calls: grant.Calls,
+		Bounded: each(grant.Constraints, func(c policy.Constraint) string { return c.Path })}
 }
 
 func (v *viewer) turn(t run.Turn) *generated.Turn {
@@ -326,6 +331,11 @@ func (v *viewer) read(text run.Text) string { return v.text(text).Display }
 
 // Lineage says by which runs the call came about.
 func (r approvals) Lineage(ctx context.Context, obj *generated.Approval) ([]*generated.LineageLink, error) {
+	return r.lineage(ctx, obj.Run)
+}
+
+// Lineage says by which runs the request came about.
+func (r accesses) Lineage(ctx context.Context, obj *generated.AccessRequest) ([]*generated.LineageLink, error) {
 	return r.lineage(ctx, obj.Run)
 }
 

@@ -70,7 +70,7 @@ func (j *job) rejudge(ctx context.Context, effect run.RejudgeCall) (engine.Prepa
 		return engine.Prepared{}, err
 	}
 	w := j.wants(revision)
-	want, to := w.of(j.state.Call(effect.Call).Tool, checked.Arguments, w.names())
+	want, to := w.of(j.state.Call(effect.Call).Tool, checked.Arguments, w.has())
 	return engine.Prepared{Command: run.Judge{Call: effect.Call, Inputs: inputsOf(checked), Approval: j.source.ID(), Nonce: j.source.ID(), Want: want, To: to}}, nil
 }
 

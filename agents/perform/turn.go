@@ -192,7 +192,7 @@ func (t *turnTaking) answer(report *run.ReportTurn, answer model.Answer) {
 func (t *turnTaking) proposal(proposed model.Proposed) run.Proposal {
 	p := run.Proposal{Tool: proposed.Name, Approval: t.source.ID(), Nonce: t.source.ID()}
 	checked, refusal := t.job.kit.Box.Check(proposed.Name, proposed.Arguments)
-	given := t.wants.names()
+	given := t.wants.has()
 	p.Want, p.To = t.wants.of(proposed.Name, checked.Arguments, given)
 	switch {
 	case given[proposed.Name] && proposed.Name == tool.AccessName && refusal == nil && p.Want == nil:

@@ -81,6 +81,20 @@ func (w wants) asks(thing run.Thing) bool {
 	return thing != run.ThingBudget || len(started.Accounts) > 0
 }
 
+// has are the tools that the run may propose: those of its revision, and those
+// that it was given and still has.
+func (w wants) has() map[string]bool {
+	names := w.names()
+	for _, given := range w.given {
+		for name := range given.Tools {
+			if _, still := w.authority.Tools[name]; !still && !slices.ContainsFunc(w.revision.Tools, func(u agents.ToolUse) bool { return u.Name == name }) {
+				delete(names, name)
+			}
+		}
+	}
+	return names
+}
+
 // names are the tools of the run: those of its revision, and those it was given.
 func (w wants) names() map[string]bool {
 	names := map[string]bool{}

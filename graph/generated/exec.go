@@ -30,6 +30,7 @@ func NewExecutableSchema(cfg Config) graphql.ExecutableSchema {
 type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
+	AccessRequest() AccessRequestResolver
 	Agent() AgentResolver
 	Approval() ApprovalResolver
 	Child() ChildResolver
@@ -52,6 +53,9 @@ type ComplexityRoot struct {
 
 // region    ************************** generated!.gotpl **************************
 
+type AccessRequestResolver interface {
+	Lineage(ctx context.Context, obj *AccessRequest) ([]*LineageLink, error)
+}
 type AgentResolver interface {
 	Shares(ctx context.Context, obj *Agent) ([]*Grant, error)
 }
@@ -83,6 +87,7 @@ type MutationResolver interface {
 	CancelRun(ctx context.Context, input CancelRunInput) (*RunPayload, error)
 	ResumeRun(ctx context.Context, input ResumeRunInput) (*RunPayload, error)
 	DecideApproval(ctx context.Context, input DecideApprovalInput) (*RunPayload, error)
+	DecideAccess(ctx context.Context, input DecideAccessInput) (*RunPayload, error)
 	AnswerQuestion(ctx context.Context, input AnswerQuestionInput) (*RunPayload, error)
 	ResolveUncertain(ctx context.Context, input ResolveUncertainInput) (*RunPayload, error)
 	PublishAgent(ctx context.Context, input PublishAgentInput) (*AgentPayload, error)
@@ -196,6 +201,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("ChangeScheduleInput", ec.unmarshalInputChangeScheduleInput),
 			graphql.NewInputUnmarshaler("ConsolidateInput", ec.unmarshalInputConsolidateInput),
 			graphql.NewInputUnmarshaler("CreateScheduleInput", ec.unmarshalInputCreateScheduleInput),
+			graphql.NewInputUnmarshaler("DecideAccessInput", ec.unmarshalInputDecideAccessInput),
 			graphql.NewInputUnmarshaler("DecideApprovalInput", ec.unmarshalInputDecideApprovalInput),
 			graphql.NewInputUnmarshaler("DecideShareInput", ec.unmarshalInputDecideShareInput),
 			graphql.NewInputUnmarshaler("DeclassifyInput", ec.unmarshalInputDeclassifyInput),
@@ -654,8 +660,10 @@ type Grant {
   from: String
   "Of a share: the department that borrows."
   department: String
-  "Of a share: the person who borrows."
+  "Of a share: the person who borrows. Of an access: for whom the run acts."
   person: Actor
+  "Of an access: global id of the run."
+  run: ID
   "What is done under it at most."
   ceiling: Ceiling!
   "All that its private side may answer."
@@ -684,6 +692,8 @@ enum GrantKind {
   SHARE
   "Lets an agent hand work to a stronger one."
   DELEGATION
+  "Lets one run use what it asked for."
+  ACCESS
 }
 
 "Where a grant stands."
@@ -998,6 +1008,8 @@ enum WaitReason {
   APPROVAL
   "A person's answer."
   QUESTION
+  "The owner of something that it may not use yet."
+  ACCESS
   "A person, because a limit was reached."
   LIMIT
   "A person's finding on a call that may or may not have happened."
@@ -1080,6 +1092,8 @@ type Run implements Node {
   calls: [Call!]!
   "Decisions asked of people."
   approvals: [Approval!]!
+  "What the run asked for that it might not use."
+  accesses: [AccessRequest!]!
   "Questions that the model put to people."
   questions: [Question!]!
   "Guidance and findings that came in while it went on, and what became of them."
@@ -1401,6 +1415,8 @@ enum CallPhase {
   HELD
   "It waits for an answer."
   ASKING
+  "It waits for what the run may not use yet; see ` + "`" + `accesses` + "`" + `."
+  WANTING
   "It may be attempted."
   READY
   "An attempt is under way."
@@ -1541,6 +1557,88 @@ type Reason {
   policy: String!
   "What it says."
   text: String!
+}
+
+"A kind of thing that a run may ask for."
+enum AccessThing {
+  "A tool, as its definition was when it was asked for."
+  TOOL
+  "A space of memory, to read."
+  SPACE
+  "A label."
+  LABEL
+  "A model of the catalogue."
+  MODEL
+  "More to spend."
+  BUDGET
+}
+
+"Where a request for access stands."
+enum AccessStatus {
+  "Its owner may decide."
+  OPEN
+  "The run may use it, as long as the grant is in force."
+  GRANTED
+  "Its owner said no."
+  DENIED
+  "It can no longer be decided."
+  VOID
+}
+
+"Something that a run asks to use and was not given: its owner decides, and the same run goes on."
+type AccessRequest {
+  "Global id; hand it to ` + "`" + `decideAccess` + "`" + `."
+  id: ID!
+  "Where it stands."
+  status: AccessStatus!
+  "What it binds: hand it back to ` + "`" + `decideAccess` + "`" + ` to say that this is the request you saw."
+  digest: String!
+  "Global id of the run."
+  run: ID!
+  "What kind of thing."
+  thing: AccessThing!
+  "Its name; null for a budget."
+  name: String
+  "Within which bounds the run gets a tool, pinned by its definition; null for other things. Every call is still judged by itself."
+  bounds: ToolGrant
+  "How much more it may spend; null unless it asks for a budget."
+  more: Amount
+  "The number of the call that waits in the run."
+  call: Int!
+  "The tool of that call: what is asked for, or ` + "`" + `access.request` + "`" + `."
+  tool: String!
+  "The exact arguments of that call as canonical JSON; of ` + "`" + `access.request` + "`" + ` they say why, in the model's words."
+  arguments: Text!
+  "What the tool that is asked for does, in its owner's words; null for other things and where it is not known any more."
+  definition: String
+  "What follows from calls of that tool, in one sentence; null for other things."
+  consequence: String
+  "What the effect class of that tool guarantees, in one sentence; null for other things."
+  guarantee: String
+  "What one call of that tool may cost at most; null for other things."
+  costBound: MicroUsd
+  "Who asks: the agent."
+  requester: Actor!
+  "For whom."
+  subject: Actor!
+  "Who acts for whom: the subject first."
+  actingChain: [Actor!]!
+  "By which runs it came about: the root first, the run that asks last."
+  lineage: [LineageLink!]!
+  "Labels of what influenced the request, as far as the viewer may know of them."
+  labels: [String!]!
+  "How far what influenced the request may be trusted."
+  integrity: Integrity!
+  "Who may decide."
+  approvers: [Approver!]!
+  "The decision; null before."
+  decision: Decision
+  "Id of the grant that a yes rests on: hand it to ` + "`" + `recallAgent` + "`" + ` to take it back. Null for a budget and without a yes."
+  grant: ID
+  "When it can no longer be decided."
+  expiresAt: Time!
+  "Why it is void; null unless it is."
+  voidCause: VoidCause
 }
 
 "Where an approval stands."
@@ -1891,6 +1989,8 @@ enum InboxKind {
   APPROVAL
   "A question to answer."
   QUESTION
+  "Something that a run may not use yet."
+  ACCESS
   "A limit to raise, or a run to end."
   LIMIT
   "A call that may or may not have happened."
@@ -1919,6 +2019,8 @@ type InboxItem {
   others: [Approval!]!
   "The question; only for QUESTION."
   question: Question
+  "What is asked for; only for ACCESS."
+  access: AccessRequest
   "The limit; only for LIMIT."
   limit: LimitPause
   "The calls that may or may not have happened; only for UNCERTAIN."
@@ -2484,6 +2586,11 @@ type Mutation {
   decideApproval(
     "The decision."
     input: DecideApprovalInput!
+  ): RunPayload!
+  "Lets a run use what it asked for, or says no. A yes is for that run alone, and no approval of any call."
+  decideAccess(
+    "The decision."
+    input: DecideAccessInput!
   ): RunPayload!
   "Answers the model's question."
   answerQuestion(
@@ -3091,6 +3198,30 @@ input ResumeRunInput {
   accept: Boolean! = false
   "End the run instead."
   end: Boolean! = false
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Echoed."
+  clientMutationId: String
+}
+
+"What the owner of a thing says to a run that asks for it."
+enum AccessDecision {
+  "This run may use it."
+  CONSENT
+  "It may not."
+  REFUSE
+}
+
+"A decision on one exact request."
+input DecideAccessInput {
+  "Global id of the request."
+  id: ID!
+  "The digest of the request that was seen."
+  digest: String!
+  "The decision."
+  decision: AccessDecision!
+  "Why."
+  reason: String
   "Made by the client: a repeat returns the first result."
   commandId: String
   "Echoed."
@@ -3826,6 +3957,64 @@ var parsedSchema = gqlparser.MustLoadSchema(sources...)
 // Each function is generated once per unique object type, deduplicating the
 // switch statements that were previously inlined in every fieldContext_* function.
 
+func (ec *executionContext) childFields_AccessRequest(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_AccessRequest_id(ctx, field)
+	case "status":
+		return ec.fieldContext_AccessRequest_status(ctx, field)
+	case "digest":
+		return ec.fieldContext_AccessRequest_digest(ctx, field)
+	case "run":
+		return ec.fieldContext_AccessRequest_run(ctx, field)
+	case "thing":
+		return ec.fieldContext_AccessRequest_thing(ctx, field)
+	case "name":
+		return ec.fieldContext_AccessRequest_name(ctx, field)
+	case "bounds":
+		return ec.fieldContext_AccessRequest_bounds(ctx, field)
+	case "more":
+		return ec.fieldContext_AccessRequest_more(ctx, field)
+	case "call":
+		return ec.fieldContext_AccessRequest_call(ctx, field)
+	case "tool":
+		return ec.fieldContext_AccessRequest_tool(ctx, field)
+	case "arguments":
+		return ec.fieldContext_AccessRequest_arguments(ctx, field)
+	case "definition":
+		return ec.fieldContext_AccessRequest_definition(ctx, field)
+	case "consequence":
+		return ec.fieldContext_AccessRequest_consequence(ctx, field)
+	case "guarantee":
+		return ec.fieldContext_AccessRequest_guarantee(ctx, field)
+	case "costBound":
+		return ec.fieldContext_AccessRequest_costBound(ctx, field)
+	case "requester":
+		return ec.fieldContext_AccessRequest_requester(ctx, field)
+	case "subject":
+		return ec.fieldContext_AccessRequest_subject(ctx, field)
+	case "actingChain":
+		return ec.fieldContext_AccessRequest_actingChain(ctx, field)
+	case "lineage":
+		return ec.fieldContext_AccessRequest_lineage(ctx, field)
+	case "labels":
+		return ec.fieldContext_AccessRequest_labels(ctx, field)
+	case "integrity":
+		return ec.fieldContext_AccessRequest_integrity(ctx, field)
+	case "approvers":
+		return ec.fieldContext_AccessRequest_approvers(ctx, field)
+	case "decision":
+		return ec.fieldContext_AccessRequest_decision(ctx, field)
+	case "grant":
+		return ec.fieldContext_AccessRequest_grant(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_AccessRequest_expiresAt(ctx, field)
+	case "voidCause":
+		return ec.fieldContext_AccessRequest_voidCause(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AccessRequest", field.Name)
+}
+
 func (ec *executionContext) childFields_Actor(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "principal":
@@ -4542,6 +4731,8 @@ func (ec *executionContext) childFields_Grant(ctx context.Context, field graphql
 		return ec.fieldContext_Grant_department(ctx, field)
 	case "person":
 		return ec.fieldContext_Grant_person(ctx, field)
+	case "run":
+		return ec.fieldContext_Grant_run(ctx, field)
 	case "ceiling":
 		return ec.fieldContext_Grant_ceiling(ctx, field)
 	case "yields":
@@ -4612,6 +4803,8 @@ func (ec *executionContext) childFields_InboxItem(ctx context.Context, field gra
 		return ec.fieldContext_InboxItem_others(ctx, field)
 	case "question":
 		return ec.fieldContext_InboxItem_question(ctx, field)
+	case "access":
+		return ec.fieldContext_InboxItem_access(ctx, field)
 	case "limit":
 		return ec.fieldContext_InboxItem_limit(ctx, field)
 	case "uncertain":
@@ -5180,6 +5373,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_calls(ctx, field)
 	case "approvals":
 		return ec.fieldContext_Run_approvals(ctx, field)
+	case "accesses":
+		return ec.fieldContext_Run_accesses(ctx, field)
 	case "questions":
 		return ec.fieldContext_Run_questions(ctx, field)
 	case "steers":
@@ -5980,6 +6175,20 @@ func (ec *executionContext) field_Mutation_createSchedule_args(ctx context.Conte
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (CreateScheduleInput, error) {
 			return ec.unmarshalNCreateScheduleInput2gantryᚗdevᚋgraphᚋgeneratedᚐCreateScheduleInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_decideAccess_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (DecideAccessInput, error) {
+			return ec.unmarshalNDecideAccessInput2gantryᚗdevᚋgraphᚋgeneratedᚐDecideAccessInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -7097,6 +7306,685 @@ func (ec *executionContext) field___Type_inputFields_args(ctx context.Context, r
 // endregion ***************************** args.gotpl *****************************
 
 // region    **************************** field.gotpl *****************************
+
+func (ec *executionContext) _AccessRequest_id(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "ID")
+}
+
+func (ec *executionContext) _AccessRequest_status(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v AccessStatus) graphql.Marshaler {
+			return ec.marshalNAccessStatus2gantryᚗdevᚋgraphᚋgeneratedᚐAccessStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "AccessStatus")
+}
+
+func (ec *executionContext) _AccessRequest_digest(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_digest(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Digest, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_digest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "String")
+}
+
+func (ec *executionContext) _AccessRequest_run(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_run(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Run, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_run(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "ID")
+}
+
+func (ec *executionContext) _AccessRequest_thing(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_thing(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Thing, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v AccessThing) graphql.Marshaler {
+			return ec.marshalNAccessThing2gantryᚗdevᚋgraphᚋgeneratedᚐAccessThing(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_thing(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "AccessThing")
+}
+
+func (ec *executionContext) _AccessRequest_name(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "String")
+}
+
+func (ec *executionContext) _AccessRequest_bounds(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_bounds(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bounds, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ToolGrant) graphql.Marshaler {
+			return ec.marshalOToolGrant2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐToolGrant(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_bounds(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AccessRequest",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ToolGrant(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AccessRequest_more(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_more(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.More, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Amount) graphql.Marshaler {
+			return ec.marshalOAmount2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAmount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_more(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AccessRequest",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Amount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AccessRequest_call(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_call(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Call, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_call(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "Int")
+}
+
+func (ec *executionContext) _AccessRequest_tool(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_tool(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tool, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_tool(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "String")
+}
+
+func (ec *executionContext) _AccessRequest_arguments(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_arguments(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Arguments, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Text) graphql.Marshaler {
+			return ec.marshalNText2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐText(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_arguments(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AccessRequest",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Text(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AccessRequest_definition(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_definition(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Definition, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_definition(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "String")
+}
+
+func (ec *executionContext) _AccessRequest_consequence(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_consequence(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Consequence, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_consequence(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "String")
+}
+
+func (ec *executionContext) _AccessRequest_guarantee(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_guarantee(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Guarantee, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_guarantee(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "String")
+}
+
+func (ec *executionContext) _AccessRequest_costBound(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_costBound(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CostBound, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOMicroUsd2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_costBound(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _AccessRequest_requester(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_requester(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Requester, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_requester(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AccessRequest",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AccessRequest_subject(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_subject(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Subject, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_subject(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AccessRequest",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AccessRequest_actingChain(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_actingChain(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ActingChain, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐActorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_actingChain(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AccessRequest",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AccessRequest_lineage(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_lineage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.AccessRequest().Lineage(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*LineageLink) graphql.Marshaler {
+			return ec.marshalNLineageLink2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐLineageLinkᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_lineage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AccessRequest",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_LineageLink(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AccessRequest_labels(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_labels(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Labels, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_labels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "String")
+}
+
+func (ec *executionContext) _AccessRequest_integrity(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_integrity(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Integrity, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v Integrity) graphql.Marshaler {
+			return ec.marshalNIntegrity2gantryᚗdevᚋgraphᚋgeneratedᚐIntegrity(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_integrity(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "Integrity")
+}
+
+func (ec *executionContext) _AccessRequest_approvers(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_approvers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Approvers, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Approver) graphql.Marshaler {
+			return ec.marshalNApprover2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐApproverᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_approvers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AccessRequest",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Approver(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AccessRequest_decision(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_decision(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Decision, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Decision) graphql.Marshaler {
+			return ec.marshalODecision2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐDecision(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_decision(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AccessRequest",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Decision(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AccessRequest_grant(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_grant(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Grant, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_grant(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "ID")
+}
+
+func (ec *executionContext) _AccessRequest_expiresAt(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "Time")
+}
+
+func (ec *executionContext) _AccessRequest_voidCause(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_voidCause(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.VoidCause, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *VoidCause) graphql.Marshaler {
+			return ec.marshalOVoidCause2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐVoidCause(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_voidCause(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "VoidCause")
+}
 
 func (ec *executionContext) _Actor_principal(ctx context.Context, field graphql.CollectedField, obj *Actor) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
@@ -13407,6 +14295,29 @@ func (ec *executionContext) fieldContext_Grant_person(_ context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _Grant_run(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_run(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Run, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_run(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, "ID")
+}
+
 func (ec *executionContext) _Grant_ceiling(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -14117,6 +15028,38 @@ func (ec *executionContext) fieldContext_InboxItem_question(_ context.Context, f
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Question(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _InboxItem_access(ctx context.Context, field graphql.CollectedField, obj *InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_access(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Access, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *AccessRequest) graphql.Marshaler {
+			return ec.marshalOAccessRequest2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAccessRequest(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_access(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "InboxItem",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AccessRequest(ctx, field)
 		},
 	}
 	return fc, nil
@@ -16844,6 +17787,50 @@ func (ec *executionContext) fieldContext_Mutation_decideApproval(ctx context.Con
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_decideApproval_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_decideAccess(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_decideAccess(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DecideAccess(ctx, fc.Args["input"].(DecideAccessInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RunPayload) graphql.Marshaler {
+			return ec.marshalNRunPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐRunPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_decideAccess(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_decideAccess_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -21963,6 +22950,38 @@ func (ec *executionContext) fieldContext_Run_approvals(_ context.Context, field 
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Approval(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Run_accesses(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_accesses(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Accesses, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*AccessRequest) graphql.Marshaler {
+			return ec.marshalNAccessRequest2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐAccessRequestᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_accesses(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AccessRequest(ctx, field)
 		},
 	}
 	return fc, nil
@@ -28610,6 +29629,83 @@ func UnmarshalCreateScheduleInput(ctx context.Context, raw any) (CreateScheduleI
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputDecideAccessInput(ctx context.Context, obj any) (DecideAccessInput, error) {
+	var it DecideAccessInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "digest", "decision", "reason", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "digest":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("digest"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Digest = data
+		case "decision":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("decision"))
+			data, err := ec.unmarshalNAccessDecision2gantryᚗdevᚋgraphᚋgeneratedᚐAccessDecision(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Decision = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDecideAccessInput unmarshals raw into the DecideAccessInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDecideAccessInput(ctx context.Context, raw any) (DecideAccessInput, error) {
+	var out DecideAccessInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DecideAccessInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDecideApprovalInput(ctx context.Context, obj any) (DecideApprovalInput, error) {
 	var it DecideApprovalInput
 	if obj == nil {
@@ -31752,6 +32848,165 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 
 // region    **************************** object.gotpl ****************************
 
+var accessRequestImplementors = []string{"AccessRequest"}
+
+func (ec *executionContext) _AccessRequest(ctx context.Context, sel ast.SelectionSet, obj *AccessRequest) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, accessRequestImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AccessRequest")
+		case "id":
+			out.Values[i] = ec._AccessRequest_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "status":
+			out.Values[i] = ec._AccessRequest_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "digest":
+			out.Values[i] = ec._AccessRequest_digest(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "run":
+			out.Values[i] = ec._AccessRequest_run(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "thing":
+			out.Values[i] = ec._AccessRequest_thing(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "name":
+			out.Values[i] = ec._AccessRequest_name(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "bounds":
+			out.Values[i] = ec._AccessRequest_bounds(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "more":
+			out.Values[i] = ec._AccessRequest_more(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "call":
+			out.Values[i] = ec._AccessRequest_call(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tool":
+			out.Values[i] = ec._AccessRequest_tool(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "arguments":
+			out.Values[i] = ec._AccessRequest_arguments(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "definition":
+			out.Values[i] = ec._AccessRequest_definition(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "consequence":
+			out.Values[i] = ec._AccessRequest_consequence(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "guarantee":
+			out.Values[i] = ec._AccessRequest_guarantee(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "costBound":
+			out.Values[i] = ec._AccessRequest_costBound(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "requester":
+			out.Values[i] = ec._AccessRequest_requester(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "subject":
+			out.Values[i] = ec._AccessRequest_subject(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "actingChain":
+			out.Values[i] = ec._AccessRequest_actingChain(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "lineage":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._AccessRequest_lineage(ctx, field, obj)
+				})
+		case "labels":
+			out.Values[i] = ec._AccessRequest_labels(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "integrity":
+			out.Values[i] = ec._AccessRequest_integrity(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "approvers":
+			out.Values[i] = ec._AccessRequest_approvers(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "decision":
+			out.Values[i] = ec._AccessRequest_decision(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "grant":
+			out.Values[i] = ec._AccessRequest_grant(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "expiresAt":
+			out.Values[i] = ec._AccessRequest_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "voidCause":
+			out.Values[i] = ec._AccessRequest_voidCause(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var actorImplementors = []string{"Actor"}
 
 func (ec *executionContext) _Actor(ctx context.Context, sel ast.SelectionSet, obj *Actor) graphql.Marshaler {
@@ -34060,6 +35315,11 @@ func (ec *executionContext) _Grant(ctx context.Context, sel ast.SelectionSet, ob
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "run":
+			out.Values[i] = ec._Grant_run(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "ceiling":
 			out.Values[i] = ec._Grant_ceiling(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -34271,6 +35531,11 @@ func (ec *executionContext) _InboxItem(ctx context.Context, sel ast.SelectionSet
 			}
 		case "question":
 			out.Values[i] = ec._InboxItem_question(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "access":
+			out.Values[i] = ec._InboxItem_access(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -35217,6 +36482,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "decideApproval":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_decideApproval(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "decideAccess":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_decideAccess(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -36612,6 +37884,11 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			}
 		case "approvals":
 			out.Values[i] = ec._Run_approvals(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "accesses":
+			out.Values[i] = ec._Run_accesses(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -38921,6 +40198,60 @@ func (ec *executionContext) ___Type(ctx context.Context, sel ast.SelectionSet, o
 
 // region    ***************************** type.gotpl *****************************
 
+func (ec *executionContext) unmarshalNAccessDecision2gantryᚗdevᚋgraphᚋgeneratedᚐAccessDecision(ctx context.Context, v any) (AccessDecision, error) {
+	var res AccessDecision
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAccessDecision2gantryᚗdevᚋgraphᚋgeneratedᚐAccessDecision(ctx context.Context, sel ast.SelectionSet, v AccessDecision) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNAccessRequest2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐAccessRequestᚄ(ctx context.Context, sel ast.SelectionSet, v []*AccessRequest) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAccessRequest2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAccessRequest(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNAccessRequest2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAccessRequest(ctx context.Context, sel ast.SelectionSet, v *AccessRequest) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "AccessRequest!")
+		return graphql.Null
+	}
+	return ec._AccessRequest(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNAccessStatus2gantryᚗdevᚋgraphᚋgeneratedᚐAccessStatus(ctx context.Context, v any) (AccessStatus, error) {
+	var res AccessStatus
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAccessStatus2gantryᚗdevᚋgraphᚋgeneratedᚐAccessStatus(ctx context.Context, sel ast.SelectionSet, v AccessStatus) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) unmarshalNAccessThing2gantryᚗdevᚋgraphᚋgeneratedᚐAccessThing(ctx context.Context, v any) (AccessThing, error) {
+	var res AccessThing
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAccessThing2gantryᚗdevᚋgraphᚋgeneratedᚐAccessThing(ctx context.Context, sel ast.SelectionSet, v AccessThing) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) marshalNActor2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐActorᚄ(ctx context.Context, sel ast.SelectionSet, v []*Actor) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -39450,6 +40781,11 @@ func (ec *executionContext) marshalNCursor2string(ctx context.Context, sel ast.S
 		graphql.AddInvalidNullFromMarshaler(ctx, "Cursor!")
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNDecideAccessInput2gantryᚗdevᚋgraphᚋgeneratedᚐDecideAccessInput(ctx context.Context, v any) (DecideAccessInput, error) {
+	res, err := ec.unmarshalInputDecideAccessInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNDecideApprovalInput2gantryᚗdevᚋgraphᚋgeneratedᚐDecideApprovalInput(ctx context.Context, v any) (DecideApprovalInput, error) {
@@ -41511,6 +42847,13 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 	return res
 }
 
+func (ec *executionContext) marshalOAccessRequest2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAccessRequest(ctx context.Context, sel ast.SelectionSet, v *AccessRequest) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._AccessRequest(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalOActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx context.Context, sel ast.SelectionSet, v *Actor) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -41679,6 +43022,13 @@ func (ec *executionContext) marshalOCursor2ᚖstring(ctx context.Context, sel as
 	_ = ctx
 	res := graphql.MarshalString(*v)
 	return res
+}
+
+func (ec *executionContext) marshalODecision2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐDecision(ctx context.Context, sel ast.SelectionSet, v *Decision) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Decision(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalODisposition2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐDisposition(ctx context.Context, v any) (*Disposition, error) {
@@ -42264,6 +43614,13 @@ func (ec *executionContext) marshalOTokenUsage2ᚖgantryᚗdevᚋgraphᚋgenerat
 		return graphql.Null
 	}
 	return ec._TokenUsage(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOToolGrant2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐToolGrant(ctx context.Context, sel ast.SelectionSet, v *ToolGrant) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ToolGrant(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOToolUseInput2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐToolUseInputᚄ(ctx context.Context, v any) ([]*ToolUseInput, error) {

@@ -18,6 +18,62 @@ type Node interface {
 	GetID() string
 }
 
+// Something that a run asks to use and was not given: its owner decides, and the same run goes on.
+type AccessRequest struct {
+	// Global id; hand it to `decideAccess`.
+	ID string `json:"id"`
+	// Where it stands.
+	Status AccessStatus `json:"status"`
+	// What it binds: hand it back to `decideAccess` to say that this is the request you saw.
+	Digest string `json:"digest"`
+	// Global id of the run.
+	Run string `json:"run"`
+	// What kind of thing.
+	Thing AccessThing `json:"thing"`
+	// Its name; null for a budget.
+	Name *string `json:"name,omitempty"`
+	// Within which bounds the run gets a tool, pinned by its definition; null for other things. Every call is still judged by itself.
+	Bounds *ToolGrant `json:"bounds,omitempty"`
+	// How much more it may spend; null unless it asks for a budget.
+	More *Amount `json:"more,omitempty"`
+	// The number of the call that waits in the run.
+	Call int `json:"call"`
+	// The tool of that call: what is asked for, or `access.request`.
+	Tool string `json:"tool"`
+	// The exact arguments of that call as canonical JSON; of `access.request` they say why, in the model's words.
+	Arguments *Text `json:"arguments"`
+	// What the tool that is asked for does, in its owner's words; null for other things and where it is not known any more.
+	Definition *string `json:"definition,omitempty"`
+	// What follows from calls of that tool, in one sentence; null for other things.
+	Consequence *string `json:"consequence,omitempty"`
+	// What the effect class of that tool guarantees, in one sentence; null for other things.
+	Guarantee *string `json:"guarantee,omitempty"`
+	// What one call of that tool may cost at most; null for other things.
+	CostBound *int64 `json:"costBound,omitempty"`
+	// Who asks: the agent.
+	Requester *Actor `json:"requester"`
+	// For whom.
+	Subject *Actor `json:"subject"`
+	// Who acts for whom: the subject first.
+	ActingChain []*Actor `json:"actingChain"`
+	// By which runs it came about: the root first, the run that asks last.
+	Lineage []*LineageLink `json:"lineage"`
+	// Labels of what influenced the request, as far as the viewer may know of them.
+	Labels []string `json:"labels"`
+	// How far what influenced the request may be trusted.
+	Integrity Integrity `json:"integrity"`
+	// Who may decide.
+	Approvers []*Approver `json:"approvers"`
+	// The decision; null before.
+	Decision *Decision `json:"decision,omitempty"`
+	// Id of the grant that a yes rests on: hand it to `recallAgent` to take it back. Null for a budget and without a yes.
+	Grant *string `json:"grant,omitempty"`
+	// When it can no longer be decided.
+	ExpiresAt time.Time `json:"expiresAt"`
+	// Why it is void; null unless it is.
+	VoidCause *VoidCause `json:"voidCause,omitempty"`
+}
+
 // Somebody or something that acts.
 type Actor struct {
 	// Principal id; agents begin with `agent:`.
@@ -576,6 +632,22 @@ type CreateScheduleInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
+// A decision on one exact request.
+type DecideAccessInput struct {
+	// Global id of the request.
+	ID string `json:"id"`
+	// The digest of the request that was seen.
+	Digest string `json:"digest"`
+	// The decision.
+	Decision AccessDecision `json:"decision"`
+	// Why.
+	Reason *string `json:"reason,omitempty"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Echoed.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // A decision on one exact call.
 type DecideApprovalInput struct {
 	// Global id of the approval.
@@ -882,8 +954,10 @@ type Grant struct {
 	From *string `json:"from,omitempty"`
 	// Of a share: the department that borrows.
 	Department *string `json:"department,omitempty"`
-	// Of a share: the person who borrows.
+	// Of a share: the person who borrows. Of an access: for whom the run acts.
 	Person *Actor `json:"person,omitempty"`
+	// Of an access: global id of the run.
+	Run *string `json:"run,omitempty"`
 	// What is done under it at most.
 	Ceiling *Ceiling `json:"ceiling"`
 	// All that its private side may answer.
@@ -970,6 +1044,8 @@ type InboxItem struct {
 	Others []*Approval `json:"others"`
 	// The question; only for QUESTION.
 	Question *Question `json:"question,omitempty"`
+	// What is asked for; only for ACCESS.
+	Access *AccessRequest `json:"access,omitempty"`
 	// The limit; only for LIMIT.
 	Limit *LimitPause `json:"limit,omitempty"`
 	// The calls that may or may not have happened; only for UNCERTAIN.
@@ -1768,6 +1844,8 @@ type Run struct {
 	Calls []*Call `json:"calls"`
 	// Decisions asked of people.
 	Approvals []*Approval `json:"approvals"`
+	// What the run asked for that it might not use.
+	Accesses []*AccessRequest `json:"accesses"`
 	// Questions that the model put to people.
 	Questions []*Question `json:"questions"`
 	// Guidance and findings that came in while it went on, and what became of them.
@@ -2519,6 +2597,195 @@ type YieldInput struct {
 	Template *string `json:"template,omitempty"`
 }
 
+// What the owner of a thing says to a run that asks for it.
+type AccessDecision string
+
+const (
+	// This run may use it.
+	AccessDecisionConsent AccessDecision = "CONSENT"
+	// It may not.
+	AccessDecisionRefuse AccessDecision = "REFUSE"
+)
+
+var AllAccessDecision = []AccessDecision{
+	AccessDecisionConsent,
+	AccessDecisionRefuse,
+}
+
+func (e AccessDecision) IsValid() bool {
+	switch e {
+	case AccessDecisionConsent, AccessDecisionRefuse:
+		return true
+	}
+	return false
+}
+
+func (e AccessDecision) String() string {
+	return string(e)
+}
+
+func (e *AccessDecision) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = AccessDecision(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid AccessDecision", str)
+	}
+	return nil
+}
+
+func (e AccessDecision) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *AccessDecision) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e AccessDecision) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// Where a request for access stands.
+type AccessStatus string
+
+const (
+	// Its owner may decide.
+	AccessStatusOpen AccessStatus = "OPEN"
+	// The run may use it, as long as the grant is in force.
+	AccessStatusGranted AccessStatus = "GRANTED"
+	// Its owner said no.
+	AccessStatusDenied AccessStatus = "DENIED"
+	// It can no longer be decided.
+	AccessStatusVoid AccessStatus = "VOID"
+)
+
+var AllAccessStatus = []AccessStatus{
+	AccessStatusOpen,
+	AccessStatusGranted,
+	AccessStatusDenied,
+	AccessStatusVoid,
+}
+
+func (e AccessStatus) IsValid() bool {
+	switch e {
+	case AccessStatusOpen, AccessStatusGranted, AccessStatusDenied, AccessStatusVoid:
+		return true
+	}
+	return false
+}
+
+func (e AccessStatus) String() string {
+	return string(e)
+}
+
+func (e *AccessStatus) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = AccessStatus(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid AccessStatus", str)
+	}
+	return nil
+}
+
+func (e AccessStatus) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *AccessStatus) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e AccessStatus) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// A kind of thing that a run may ask for.
+type AccessThing string
+
+const (
+	// A tool, as its definition was when it was asked for.
+	AccessThingTool AccessThing = "TOOL"
+	// A space of memory, to read.
+	AccessThingSpace AccessThing = "SPACE"
+	// A label.
+	AccessThingLabel AccessThing = "LABEL"
+	// A model of the catalogue.
+	AccessThingModel AccessThing = "MODEL"
+	// More to spend.
+	AccessThingBudget AccessThing = "BUDGET"
+)
+
+var AllAccessThing = []AccessThing{
+	AccessThingTool,
+	AccessThingSpace,
+	AccessThingLabel,
+	AccessThingModel,
+	AccessThingBudget,
+}
+
+func (e AccessThing) IsValid() bool {
+	switch e {
+	case AccessThingTool, AccessThingSpace, AccessThingLabel, AccessThingModel, AccessThingBudget:
+		return true
+	}
+	return false
+}
+
+func (e AccessThing) String() string {
+	return string(e)
+}
+
+func (e *AccessThing) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = AccessThing(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid AccessThing", str)
+	}
+	return nil
+}
+
+func (e AccessThing) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *AccessThing) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e AccessThing) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 // What kind of actor a principal is.
 type ActorKind string
 
@@ -2934,6 +3201,8 @@ const (
 	CallPhaseHeld CallPhase = "HELD"
 	// It waits for an answer.
 	CallPhaseAsking CallPhase = "ASKING"
+	// It waits for what the run may not use yet; see `accesses`.
+	CallPhaseWanting CallPhase = "WANTING"
 	// It may be attempted.
 	CallPhaseReady CallPhase = "READY"
 	// An attempt is under way.
@@ -2950,6 +3219,7 @@ var AllCallPhase = []CallPhase{
 	CallPhaseProposed,
 	CallPhaseHeld,
 	CallPhaseAsking,
+	CallPhaseWanting,
 	CallPhaseReady,
 	CallPhaseInFlight,
 	CallPhaseUncertain,
@@ -2959,7 +3229,7 @@ var AllCallPhase = []CallPhase{
 
 func (e CallPhase) IsValid() bool {
 	switch e {
-	case CallPhaseProposed, CallPhaseHeld, CallPhaseAsking, CallPhaseReady, CallPhaseInFlight, CallPhaseUncertain, CallPhaseDelegated, CallPhaseEnded:
+	case CallPhaseProposed, CallPhaseHeld, CallPhaseAsking, CallPhaseWanting, CallPhaseReady, CallPhaseInFlight, CallPhaseUncertain, CallPhaseDelegated, CallPhaseEnded:
 		return true
 	}
 	return false
@@ -3468,16 +3738,19 @@ const (
 	GrantKindShare GrantKind = "SHARE"
 	// Lets an agent hand work to a stronger one.
 	GrantKindDelegation GrantKind = "DELEGATION"
+	// Lets one run use what it asked for.
+	GrantKindAccess GrantKind = "ACCESS"
 )
 
 var AllGrantKind = []GrantKind{
 	GrantKindShare,
 	GrantKindDelegation,
+	GrantKindAccess,
 }
 
 func (e GrantKind) IsValid() bool {
 	switch e {
-	case GrantKindShare, GrantKindDelegation:
+	case GrantKindShare, GrantKindDelegation, GrantKindAccess:
 		return true
 	}
 	return false
@@ -3657,6 +3930,8 @@ const (
 	InboxKindApproval InboxKind = "APPROVAL"
 	// A question to answer.
 	InboxKindQuestion InboxKind = "QUESTION"
+	// Something that a run may not use yet.
+	InboxKindAccess InboxKind = "ACCESS"
 	// A limit to raise, or a run to end.
 	InboxKindLimit InboxKind = "LIMIT"
 	// A call that may or may not have happened.
@@ -3668,6 +3943,7 @@ const (
 var AllInboxKind = []InboxKind{
 	InboxKindApproval,
 	InboxKindQuestion,
+	InboxKindAccess,
 	InboxKindLimit,
 	InboxKindUncertain,
 	InboxKindParked,
@@ -3675,7 +3951,7 @@ var AllInboxKind = []InboxKind{
 
 func (e InboxKind) IsValid() bool {
 	switch e {
-	case InboxKindApproval, InboxKindQuestion, InboxKindLimit, InboxKindUncertain, InboxKindParked:
+	case InboxKindApproval, InboxKindQuestion, InboxKindAccess, InboxKindLimit, InboxKindUncertain, InboxKindParked:
 		return true
 	}
 	return false
@@ -5214,6 +5490,8 @@ const (
 	WaitReasonApproval WaitReason = "APPROVAL"
 	// A person's answer.
 	WaitReasonQuestion WaitReason = "QUESTION"
+	// The owner of something that it may not use yet.
+	WaitReasonAccess WaitReason = "ACCESS"
 	// A person, because a limit was reached.
 	WaitReasonLimit WaitReason = "LIMIT"
 	// A person's finding on a call that may or may not have happened.
@@ -5229,6 +5507,7 @@ const (
 var AllWaitReason = []WaitReason{
 	WaitReasonApproval,
 	WaitReasonQuestion,
+	WaitReasonAccess,
 	WaitReasonLimit,
 	WaitReasonUncertain,
 	WaitReasonOperator,
@@ -5238,7 +5517,7 @@ var AllWaitReason = []WaitReason{
 
 func (e WaitReason) IsValid() bool {
 	switch e {
-	case WaitReasonApproval, WaitReasonQuestion, WaitReasonLimit, WaitReasonUncertain, WaitReasonOperator, WaitReasonRetry, WaitReasonChildren:
+	case WaitReasonApproval, WaitReasonQuestion, WaitReasonAccess, WaitReasonLimit, WaitReasonUncertain, WaitReasonOperator, WaitReasonRetry, WaitReasonChildren:
 		return true
 	}
 	return false

@@ -29,6 +29,7 @@ const (
 	Schedule     Kind = "schedule"
 	Approval     Kind = "approval"
 	Question     Kind = "question"
+	Access       Kind = "access"
 	Memory       Kind = "memory"
 	Forgetting   Kind = "forgetting"
 )

@@ -36,6 +36,10 @@ type Want struct {
 	Thing Thing            `json:"thing"`
 	Name  string           `json:"name,omitempty"` // empty for a BUDGET
 	Gives policy.Authority `json:"gives"`
+	// Of a TOOL, for whoever decides: how a broken call of it is recovered, and
+	// micro-dollars that one may cost at most.
+	Class     policy.EffectClass `json:"class,omitzero"`
+	CostBound int64              `json:"costBound,omitempty"`
 }
 
 func (w Want) amount() Amount { return amountOf(w.Gives) }

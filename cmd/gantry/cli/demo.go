@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/access"
 	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/cli/fanout"
 	"gantry.dev/cmd/gantry/cli/lending"
@@ -60,7 +61,7 @@ func demoCommand() *cobra.Command {
 	command.AddCommand(demoMemoryCommand(), demoResearchCommand(), lending.DemoCommand(showLending))
 	asked.Flags(command, "play the sample's agent by a model, PROVIDER:NAME[@BASE_URL] of openai, anthropic or gemini, in place of its script")
 	command.Flags().StringVar(&denied, "deny", "INV-1008", "invoice whose adjustment the controller denies")
-	command.AddCommand(roundtable.DemoCommand(showGroup), sidecar.DemoCommand(showSidecar), outreach.DemoCommand(showOffice))
+	command.AddCommand(roundtable.DemoCommand(showGroup), sidecar.DemoCommand(showSidecar), outreach.DemoCommand(showOffice), access.DemoCommand(showAccess))
 	return command
 }
 
@@ -95,6 +96,12 @@ func showLending(ctx context.Context, out io.Writer) (lending.Result, error) {
 func showGroup(ctx context.Context, out io.Writer) (roundtable.Result, error) {
 	return inHouse(ctx, slog.DiscardHandler, func(h *house, _ string) (roundtable.Result, error) {
 		return roundtable.Run(ctx, roundtable.House{As: h.as}, out)
+	})
+}
+
+func showAccess(ctx context.Context, out io.Writer) (access.Result, error) {
+	return inHouse(ctx, slog.DiscardHandler, func(h *house, _ string) (access.Result, error) {
+		return access.Run(ctx, access.House{As: h.as}, out)
 	})
 }
 

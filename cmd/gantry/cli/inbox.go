@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/access"
 	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/cli/tree"
 	"gantry.dev/cmd/gantry/client"
@@ -64,6 +65,8 @@ func itemLines(item client.Item, hints hints) []string {
 		lines, next = append(approvalLines(*item.Approval), othersLines(item)...), hints.decide(item.ID)
 	case item.Question != nil:
 		lines, next = []string{"asks: " + oneLine(item.Question.Question.Display)}, []string{hints.command("answer", item.ID, "TEXT")}
+	case item.Access != nil:
+		lines, next = access.Lines(*item.Access), []string{hints.command("consent", item.ID), hints.command("refuse", item.ID)}
 	case item.Limit != nil:
 		lines, next = []string{"limit " + item.Limit.Limit + ": " + item.Limit.Detail}, []string{hints.command("resume", id, "--turns N | --money N | --end")}
 	case item.Parked != nil:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/cmd/gantry/cli/access"
 	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/cli/brain"
 	"gantry.dev/cmd/gantry/cli/lending"
@@ -40,6 +41,7 @@ func Root() *cobra.Command {
 	root.AddCommand(people.Commands()...)
 	root.AddCommand(schedule.Command(), tree.Command())
 	root.AddCommand(sidecar.Commands()...)
+	root.AddCommand(access.Commands()...)
 	refuseUnknown(root)
 	sayUse(root)
 	return root

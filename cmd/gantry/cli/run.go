@@ -116,7 +116,7 @@ func leave(command *cobra.Command, id string, err error) error {
 }
 
 // asksPeople are the events after which a run may wait for a person.
-var asksPeople = map[run.EventKind]bool{run.KindApprovalRequested: true, run.KindQuestionAsked: true, run.KindLimitReached: true,
+var asksPeople = map[run.EventKind]bool{run.KindApprovalRequested: true, run.KindQuestionAsked: true, run.KindAccessRequested: true, run.KindLimitReached: true,
 	run.KindCallUncertain: true, run.KindParked: true}
 
 // followRun prints a run's events until it ended or, unless the follower is

@@ -66,11 +66,38 @@ type Question struct {
 	ExpiresAt time.Time  `json:"expiresAt"`
 }
 
-// Item is one thing that waits for the viewer. Of Approval, Question, Limit,
+// Access is a request for something that a run may not use yet.
+type Access struct {
+	ID          string     `json:"id"` // global
+	Status      string     `json:"status"`
+	Digest      string     `json:"digest"` // what it binds
+	Run         string     `json:"run"`    // global id
+	Thing       string     `json:"thing"`
+	Name        string     `json:"name"` // empty for a budget
+	Call        int        `json:"call"`
+	Tool        string     `json:"tool"`      // of the call that waits
+	Arguments   Text       `json:"arguments"` // of that call, canonical JSON
+	Definition  string     `json:"definition"`
+	Consequence string     `json:"consequence"`
+	Guarantee   string     `json:"guarantee"`
+	CostBound   int64      `json:"costBound,string"` // micro-dollars
+	More        *Amount    `json:"more"`             // nil unless it asks for a budget
+	Bounds      *ToolUse   `json:"bounds"`           // nil unless it asks for a tool
+	Requester   Actor      `json:"requester"`
+	Subject     Actor      `json:"subject"`
+	Integrity   string     `json:"integrity"`
+	Approvers   []Approver `json:"approvers"`
+	Decision    *Decision  `json:"decision"`
+	Grant       string     `json:"grant"`     // that a yes rests on
+	VoidCause   string     `json:"voidCause"` // empty unless it is void
+	ExpiresAt   time.Time  `json:"expiresAt"`
+}
+
+// Item is one thing that waits for the viewer. Of Approval, Question, Access, Limit,
 // Uncertain and Parked the one of its kind is there.
 type Item struct {
 	ID        string     `json:"id"`   // within the organisation
-	Kind      string     `json:"kind"` // APPROVAL, QUESTION, LIMIT, UNCERTAIN or PARKED
+	Kind      string     `json:"kind"` // APPROVAL, QUESTION, ACCESS, LIMIT, UNCERTAIN or PARKED
 	Since     time.Time  `json:"since"`
 	ExpiresAt *time.Time `json:"expiresAt"`
 	Run       Run        `json:"run"`
@@ -78,6 +105,7 @@ type Item struct {
 	Count     int        `json:"count"`  // calls that wait, Approval's among them
 	Others    []Approval `json:"others"` // that stand together with Approval; each is decided by itself
 	Question  *Question  `json:"question"`
+	Access    *Access    `json:"access"`
 	Limit     *Limit     `json:"limit"`
 	Uncertain []Call     `json:"uncertain"`
 	Parked    *Parked    `json:"parked"`
@@ -94,8 +122,10 @@ const (
  effectClass guarantee requester{...P} subject{...P} integrity reasons{policy text} approvers{...W} quorum
  decisions{by{...P} granted} voidCause expiresAt}`
 	questionFields = ` fragment Q on Question{id status run call question{...T} to{...W} expiresAt}`
-	itemFields     = `{id kind since expiresAt run{...R lineage{run kind agent agentRevision}} approval{...A} count others{...A} question{...Q} limit{limit detail approvers{...W}}
- uncertain{...C} parked{code detail} onBehalfOf{...P} onlooker remindedAt escalatedAt dueAt}}` + runFields + callFields + approvalFields + questionFields
+	accessFields   = ` fragment X on AccessRequest{id status digest run thing name call tool arguments{...T} definition consequence guarantee costBound
+ more{money tokens} bounds{impact calls bounded} requester{...P} subject{...P} integrity approvers{...W} decision{by{...P} granted} grant voidCause expiresAt}`
+	itemFields = `{id kind since expiresAt run{...R lineage{run kind agent agentRevision}} approval{...A} count others{...A} question{...Q} access{...X} limit{limit detail approvers{...W}}
+ uncertain{...C} parked{code detail} onBehalfOf{...P} onlooker remindedAt escalatedAt dueAt}}` + runFields + callFields + approvalFields + questionFields + accessFields
 
 	decisionsDocument = `query($filter:RunFilter,$first:Int!,$after:Cursor){runs(filter:$filter,first:$first,after:$after){
  edges{node{id version approvals{id status decisions{by{...P} granted} voidCause}}} pageInfo{hasNextPage endCursor}}}` + actorFields
@@ -103,6 +133,7 @@ const (
 	inboxDocument        = `{inbox` + itemFields
 	inboxChangedDocument = `subscription{inboxChanged` + itemFields
 	decideDocument       = `mutation($input:DecideApprovalInput!){done:decideApproval(input:$input)` + payload
+	accessDocument       = `mutation($input:DecideAccessInput!){done:decideAccess(input:$input)` + payload
 	answerDocument       = `mutation($input:AnswerQuestionInput!){done:answerQuestion(input:$input)` + payload
 )
 
@@ -217,4 +248,32 @@ func (c *Client) Decide(ctx context.Context, approval Approval, grant bool, reas
 // Answer answers a question. Errors: *Error.
 func (c *Client) Answer(ctx context.Context, question Question, text string) (Run, error) {
 	return c.changeRun(ctx, answerDocument, map[string]any{"id": question.ID, "answer": text})
+}
+
+// Access finds an open request for access in the viewer's inbox by its global id
+// or its id within the organisation. Errors: *Error with NOT_FOUND.
+func (c *Client) Access(ctx context.Context, id string) (Access, error) {
+	items, err := c.Inbox(ctx)
+	if err != nil {
+		return Access{}, err
+	}
+	for _, item := range items {
+		if a := item.Access; a != nil && (item.ID == id || a.ID == id) {
+			return *a, nil
+		}
+	}
+	return Access{}, notInInbox("request", id)
+}
+
+// DecideAccess lets the run use what the request shows, or does not. Reason may
+// be empty. Errors: *Error.
+func (c *Client) DecideAccess(ctx context.Context, access Access, consent bool, reason string) (Run, error) {
+	input := map[string]any{"id": access.ID, "digest": access.Digest, "decision": "REFUSE"}
+	if consent {
+		input["decision"] = "CONSENT"
+	}
+	if reason != "" {
+		input["reason"] = reason
+	}
+	return c.changeRun(ctx, accessDocument, input)
 }

@@ -89,6 +89,9 @@ func request(form build) (kind string, asked any) {
 	case run.DecideApproval:
 		c.By = run.Identity{}
 		return "decide", c
+	case run.DecideAccess:
+		c.By, c.Grant = run.Identity{}, ""
+		return "access", c
 	case run.AnswerQuestion:
 		c.By = run.Identity{}
 		return "answer", c

@@ -236,6 +236,9 @@ func (t Tools) Operation(ctx context.Context, caller graph.Caller, name, revisio
 	if !known || definition.Digest() != revision {
 		return graph.Operation{}, engine.ErrNotFound
 	}
+	if arguments == nil {
+		return graph.Operation{Description: definition.Description}, nil
+	}
 	checked, refusal := kit.Box.Check(name, arguments)
 	if refusal != nil {
 		return graph.Operation{}, engine.ErrNotFound

@@ -94,6 +94,11 @@ func wasAsked(person policy.Principal, state *run.State) bool {
 			return true
 		}
 	}
+	for _, access := range state.Accesses {
+		if named(access.Approvers) {
+			return true
+		}
+	}
 	return state.Reached != nil && named(state.Reached.Approvers) || person.ID == state.Started.Contact
 }
 

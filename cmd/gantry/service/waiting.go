@@ -152,6 +152,9 @@ func spoke(person policy.Principal, state *run.State) bool {
 			return true
 		}
 	}
+	if slices.ContainsFunc(state.Accesses, func(a run.Access) bool { return a.Decision != nil && a.Decision.By.Principal == person.ID }) {
+		return true
+	}
 	return slices.ContainsFunc(state.Questions, func(q run.Question) bool { return q.Answer != nil && q.Answer.By.Principal == person.ID })
 }
 
