@@ -62,15 +62,20 @@ func TestTheRequestAsTheServerGetsIt(t *testing.T) {
 	answer, err := provider.Take(t.Context(), modeltest.Asked, nil)
 	require.NoError(t, err)
 	require.NotEmpty(t, answer.Thread)
-	for range 2 {
-		_, err = provider.Take(t.Context(), history(answer.Thread), nil)
+	for range 20 {
+		request := history(answer.Thread)
+		request.Output = []byte(`{"type":"object","properties":{},"required":[],"additionalProperties":false,"title":"t","description":"d"}`)
+		_, err = provider.Take(t.Context(), request, nil)
 		require.NoError(t, err)
 	}
 	got := server.Received()
+	for i := range 20 {
+		require.Equal(t, string(got[1].Body), string(got[i+1].Body), "same request, same bytes")
+	}
 	require.Equal(t, "/v1/messages", got[1].Path)
-	require.Equal(t, string(got[1].Body), string(got[2].Body), "same request, same bytes")
 	require.Equal(t, "Bearer "+modeltest.Key, got[1].Header.Get("Authorization"))
 	require.JSONEq(t, `{"model":"m","max_tokens":50,"stream":true,
+		"output_config":{"format":{"type":"json_schema","schema":{"type":"object","properties":{},"required":[],"additionalProperties":false,"title":"t","description":"d"}}},
 		"system":[{"type":"text","text":"be brief","cache_control":{"type":"ephemeral"}}],
 		"tools":[{"name":"bank_pay","description":"pays","input_schema":{"type":"object","properties":{"n":{"maximum":9007199254740991}},"required":["n"],"additionalProperties":false}},
 			{"name":"files_read","input_schema":{"type":"object"}}],

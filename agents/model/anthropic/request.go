@@ -31,7 +31,11 @@ func (p *Provider) params(request model.Request, names exchange.Names) (anthropi
 		if err != nil {
 			return params, err
 		}
-		params.Tools = append(params.Tools, toolParam(names.Wire(spec.Name), spec.Description, schema))
+		tool, err := toolParam(names.Wire(spec.Name), spec.Description, schema)
+		if err != nil {
+			return params, err
+		}
+		params.Tools = append(params.Tools, tool)
 	}
 	if err := hold(&params, request.Output); err != nil {
 		return params, err
@@ -39,17 +43,18 @@ func (p *Provider) params(request model.Request, names exchange.Names) (anthropi
 	return params, converse(&params, request, names)
 }
 
-func toolParam(name, description string, schema map[string]any) anthropic.ToolUnionParam {
-	tool := anthropic.ToolParam{Name: name, InputSchema: anthropic.ToolInputSchemaParam{ExtraFields: map[string]any{}}}
+// toolParam writes a tool. The SDK would write the fields of a schema that it
+// does not know in any order, and the server could not keep the prompt.
+func toolParam(name, description string, schema map[string]any) (anthropic.ToolUnionParam, error) {
+	raw, err := json.Marshal(schema)
+	if err != nil {
+		return anthropic.ToolUnionParam{}, &model.Error{Kind: model.BadRequest, Detail: "a schema cannot be written"}
+	}
+	tool := anthropic.ToolParam{Name: name, InputSchema: param.Override[anthropic.ToolInputSchemaParam](json.RawMessage(raw))}
 	if description != "" {
 		tool.Description = param.NewOpt(description)
 	}
-	for field, value := range schema {
-		if field != "type" { // always "object" here
-			tool.InputSchema.ExtraFields[field] = value
-		}
-	}
-	return anthropic.ToolUnionParam{OfTool: &tool}
+	return anthropic.ToolUnionParam{OfTool: &tool}, nil
 }
 
 // hold asks for an answer of a schema. The server takes closed ones only.

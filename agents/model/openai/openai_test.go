@@ -137,12 +137,14 @@ func TestTheRequestAsTheServerGetsIt(t *testing.T) {
 	}
 	server := modeltest.NewServer(t, modeltest.Whole(modeltest.Stream(model.Answer{Finish: model.FinishStop, Text: "ok"}, modeltest.Style{})))
 	provider := client(t, openai.Config{Server: exchange.Server{BaseURL: server.URL, Key: modeltest.Key}})
-	for range 2 {
+	for range 20 {
 		_, err := provider.Take(t.Context(), request, nil)
 		require.NoError(t, err)
 	}
 	got := server.Received()
-	require.Equal(t, string(got[0].Body), string(got[1].Body), "same request, same bytes")
+	for i := range 20 {
+		require.Equal(t, string(got[0].Body), string(got[i].Body), "same request, same bytes")
+	}
 	require.Equal(t, "Bearer "+modeltest.Key, got[0].Header.Get("Authorization"))
 	require.JSONEq(t, `{"model":"m","max_completion_tokens":50,"stream":true,"stream_options":{"include_usage":true},"messages":[
 		{"role":"system","content":"be brief"},{"role":"user","content":"olga: pay the other one"},{"role":"user","content":"pay the invoice"},
@@ -156,7 +158,7 @@ func TestTheRequestAsTheServerGetsIt(t *testing.T) {
 
 	_, err := client(t, openai.Config{Server: exchange.Server{BaseURL: server.URL}, Compatible: true}).Take(t.Context(), request, nil)
 	require.NoError(t, err)
-	last := server.Received()[2]
+	last := server.Received()[20]
 	require.Contains(t, string(last.Body), `"max_tokens":50`)
 	require.Empty(t, last.Header.Get("Authorization"))
 }

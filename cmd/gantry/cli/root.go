@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gantry.dev/agents/model"
+	"gantry.dev/agents/model/exchange"
 	"gantry.dev/cmd/gantry/cli/access"
 	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/cli/brain"
@@ -17,6 +19,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/measure"
 	"gantry.dev/cmd/gantry/cli/people"
 	"gantry.dev/cmd/gantry/cli/policies"
+	"gantry.dev/cmd/gantry/cli/record"
 	"gantry.dev/cmd/gantry/cli/research"
 	"gantry.dev/cmd/gantry/cli/schedule"
 	"gantry.dev/cmd/gantry/cli/sidecar"
@@ -41,6 +44,9 @@ func Root() *cobra.Command {
 	root.AddCommand(people.Commands()...)
 	root.AddCommand(schedule.Command(), tree.Command())
 	root.AddCommand(sidecar.Commands()...)
+	root.AddCommand(record.Command(func(provider string, server exchange.Server) (model.Provider, error) {
+		return wire.ProviderAt(provider, server, false)
+	}))
 	root.AddCommand(access.Commands()...)
 	refuseUnknown(root)
 	sayUse(root)
