@@ -49,6 +49,7 @@ test-peers: docs/peers/node_modules/.package-lock.json ## other people's program
 	$(GO) build -o docs/peers/build/gantry ./cmd/gantry
 	$(GO) build -o docs/peers/build/conform ./graph/mcp/conform
 	cd docs/peers && GANTRY_BINARY=$(CURDIR)/docs/peers/build/gantry npm test --silent
+	$(GO) test -tags npm -count=1 -v $(TESTFLAGS) -run '^TestNpm' ./agents/tool/mcp
 
 docs/peers/node_modules/.package-lock.json: docs/peers/package-lock.json
 	cd docs/peers && npm ci --no-audit --no-fund --loglevel=error

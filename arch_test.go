@@ -68,6 +68,7 @@ var layers = map[string][]string{
 	"agents/tool/findings":             {"agents/research", "agents/tool", "memory", "memory/view", "orchestrator/policy"},
 	"agents/server":                    {"orchestrator/canon"},
 	"agents/tool/mcp":                  {"agents/credential", "agents/server", "agents/tool", "orchestrator/canon", "orchestrator/policy"},
+	"cmd/gantry/cli/tools":             {"agents", "agents/credential", "agents/server", "agents/tool", "agents/tool/mcp", "cmd/gantry/cli/ask", "cmd/gantry/client"},
 	"agents/tool/watch":                {"agents/tool", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account"},
 	"agents/perform":                   {"agents", "agents/artifact", "agents/model", "agents/model/fanout", "agents/model/health", "agents/model/offline", "agents/model/script", "agents/perform/bounds", "agents/perform/choice", "agents/prompt", "agents/route", "agents/server", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"agents/prompt":                    {"agents", "agents/model", "agents/tool", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},

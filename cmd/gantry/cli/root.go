@@ -23,6 +23,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/research"
 	"gantry.dev/cmd/gantry/cli/schedule"
 	"gantry.dev/cmd/gantry/cli/sidecar"
+	"gantry.dev/cmd/gantry/cli/tools"
 	"gantry.dev/cmd/gantry/cli/tree"
 	"gantry.dev/cmd/gantry/ledger"
 	"gantry.dev/cmd/gantry/office"
@@ -42,7 +43,7 @@ func Root() *cobra.Command {
 	root.AddCommand(brain.Commands(house, sweepCommand(), rebuildCommand(), reembedCommand(), queueCommand())...)
 	root.AddCommand(research.Command(house))
 	root.AddCommand(people.Commands()...)
-	root.AddCommand(schedule.Command(), tree.Command())
+	root.AddCommand(schedule.Command(), tree.Command(), tools.Command())
 	root.AddCommand(sidecar.Commands()...)
 	root.AddCommand(record.Command(func(provider string, server exchange.Server) (model.Provider, error) {
 		return wire.ProviderAt(provider, server, false)

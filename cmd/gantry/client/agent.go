@@ -84,3 +84,41 @@ func (c *Client) LiftKill(ctx context.Context, scope, name string) (waits bool, 
 	got, err := change[killPayload](ctx, c, liftDocument, map[string]any{"scope": scope, "name": name})
 	return got.AwaitsSecondPerson, err
 }
+
+// Quarantine is a tool whose calls are kept back, and what its server gives now.
+type Quarantine struct {
+	Tool        string            `json:"tool"`
+	Pin         string            `json:"pin"`
+	LivePin     string            `json:"livePin"`
+	Cause       string            `json:"cause"`
+	At          string            `json:"at"`
+	Differences []OfferDifference `json:"differences"`
+}
+
+// OfferDifference is a part of a tool that is another at its server than before.
+// Both texts are the server's own words.
+type OfferDifference struct {
+	Part   string `json:"part"`
+	Before string `json:"before"`
+	Now    string `json:"now"`
+}
+
+const (
+	quarantinesDocument = `{quarantines{tool pin livePin cause at differences{part before now}}}`
+	pinDocument         = `mutation($input:PinToolInput!){done:pinTool(input:$input){awaitsSecondPerson userErrors{code message field}}}`
+)
+
+// Quarantines reads which tools are kept back, as far as the viewer may know.
+// Errors: *Error.
+func (c *Client) Quarantines(ctx context.Context) ([]Quarantine, error) {
+	var got struct{ Quarantines []Quarantine }
+	err := c.Ask(ctx, quarantinesDocument, nil, &got)
+	return got.Quarantines, err
+}
+
+// PinTool takes a tool as its server gives it now. It reports whether a second
+// person must do the same first. Errors: *Error.
+func (c *Client) PinTool(ctx context.Context, tool, pin string) (waits bool, err error) {
+	got, err := change[killPayload](ctx, c, pinDocument, map[string]any{"tool": tool, "pin": pin})
+	return got.AwaitsSecondPerson, err
+}
