@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gantry.dev/agents/tool"
+	"gantry.dev/agents/tool/elicit"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -94,12 +95,17 @@ func (j *job) dispatch(ctx context.Context, effect run.DispatchCall) (engine.Pre
 		}
 	}
 	timeout := time.Duration(checked.Definition.Timeout)
+	answers, marking, err := j.answers(ctx, call)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	invocation.Answers = answers
 	begin := run.BeginCall{Epoch: j.view.Epoch, Call: effect.Call, Inputs: inputsOf(checked), Key: key,
 		NotAfterMs: j.view.NowMs + timeout.Milliseconds()}
 	box, revision := j.box(call)
 	verify(ctx, box, call.Tool, revision, invocation)
 	a := &attempt{sealer: j.sealer(), box: box, name: call.Tool, revision: revision, effect: effect,
-		invocation: invocation, marking: call.Arguments.Marking, arguments: call.Arguments.ID, key: j.key,
+		invocation: invocation, marking: call.Arguments.Marking.Join(marking), arguments: call.Arguments.ID, key: j.key,
 		bound: call.CostBound, begunBy: time.Now().Add(timeout)}
 	return engine.Prepared{Command: begin, Perform: a.invoke}, nil
 }
@@ -158,6 +164,10 @@ func (a *attempt) invoke(ctx context.Context) engine.Performed {
 		result, err := tool.Invoke(ctx, t, a.invocation)
 		if err != nil {
 			a.fail(&report, err)
+			break
+		}
+		if result.Ask != nil {
+			a.ask(&report, t.Definition(), result)
 			break
 		}
 		report.Outcome, report.Result, report.Fingerprint = a.result(result)
@@ -235,4 +245,86 @@ func (j *job) askees(arguments []byte) []policy.Approver {
 		return nil // words of the model's own go nowhere but into the arguments
 	}
 	return []policy.Approver{{Role: question.To, Why: "asked by role"}}
+}
+
+// ask reports an attempt whose server wants an answer of a person first. What
+// may be shown to nobody is not kept either.
+func (a *attempt) ask(report *run.ReportCall, definition tool.Definition, result tool.Result) {
+	marking := result.Marking.Join(a.marking)
+	asked := run.Asked{Question: a.source.ID(), Ask: run.Ask{Origin: result.Ask.Origin, Kind: askKinds[result.Ask.Kind]}}
+	if asked.Kind == "" {
+		asked.Kind = run.AskForm
+	}
+	whole, err := canon.Marshal(result.Ask)
+	if err != nil { // what has no canonical form is told apart as it stands
+		whole = fmt.Appendf(nil, "%q", *result.Ask)
+	}
+	asked.Fingerprint = run.Fingerprint(a.key, whole)
+	if len(result.Ask.State) > 0 {
+		state := a.seal(marking, result.Ask.State)
+		asked.State = &state
+	}
+	if asked.Declined = a.shown(&asked, definition.Asks, marking, *result.Ask); asked.Declined == "" && definition.Asks == tool.AskOwner {
+		asked.To = []policy.Approver{{Principal: definition.Owner, Why: "tool owner"}}
+	}
+	report.Outcome, report.Ask = run.OutcomeFailed, &asked
+}
+
+var askKinds = map[tool.AskKind]run.AskKind{tool.AskForm: run.AskForm, tool.AskURL: run.AskURL}
+
+// shown keeps what a person will be shown, or returns the code of why nobody is.
+func (a *attempt) shown(asked *run.Asked, to tool.AskTo, marking policy.Marking, ask tool.Ask) string {
+	if to == tool.AskNobody {
+		return elicit.Nobody
+	}
+	form, err := elicit.Read(ask)
+	if err == nil {
+		var kept []byte
+		if kept, err = form.Bytes(); err == nil {
+			text := a.seal(marking, kept)
+			asked.Form = &text
+			return ""
+		}
+	}
+	var refusal *elicit.Refusal
+	if errors.As(err, &refusal) {
+		return refusal.Code
+	}
+	return elicit.Unreadable
+}
+
+var actions = map[run.Action]tool.AskAction{run.Accept: tool.AskAccept, run.Decline: tool.AskDecline, run.Dismiss: tool.AskCancel}
+
+// answers are what the next attempt of a call brings its server, nil before it
+// asked, and their marking. An answer that was erased since is none.
+func (j *job) answers(ctx context.Context, call *run.Call) (*tool.Answers, policy.Marking, error) {
+	question, action := j.state.AnswerTo(call)
+	if question == nil {
+		return nil, policy.Marking{}, nil
+	}
+	answers := &tool.Answers{Action: actions[action]}
+	var ids []string
+	var marking policy.Marking
+	if question.Ask.State != nil {
+		ids = append(ids, question.Ask.State.ID)
+		marking = marking.Join(question.Ask.State.Marking)
+	}
+	if question.Answer != nil {
+		ids = append(ids, question.Answer.Answer.ID)
+		marking = marking.Join(question.Answer.Answer.Marking)
+	}
+	opened, err := j.view.Texts(ctx, ids...)
+	if err != nil {
+		return nil, policy.Marking{}, err
+	}
+	if question.Ask.State != nil {
+		answers.State = opened[question.Ask.State.ID].Bytes
+	}
+	if action == run.Accept && question.Ask.Kind == run.AskForm {
+		values, present := opened[question.Answer.Answer.ID]
+		if answers.Values = values.Bytes; !present {
+			answers.Action = tool.AskCancel
+		}
+	}
+	return answers, marking, nil
 }

@@ -92,6 +92,9 @@ func (d Definition) Validate() error {
 	if d.ResultBytes <= 0 || d.ResultBytes > MaxResultBytes {
 		fault("resultBytes must be 1 to %d", MaxResultBytes)
 	}
+	if d.Asks != "" && d.Asks != AskSubject && d.Asks != AskOwner && d.Asks != AskNobody {
+		fault("asks must be subject, owner or nobody")
+	}
 	if d.CostBound < 0 {
 		fault("the cost bound must not be negative")
 	}

@@ -25,6 +25,9 @@ func settle(d Definition, result Result) (Result, error) {
 	result = bounded(result, d.ResultBytes)
 	result.Marking = result.Marking.Join(d.Result)
 	if result.Ask != nil {
+		if result.Ask.Origin == "" || len(result.Ask.State) > maxState {
+			return Result{}, &Failure{Uncertain: above(d), Code: FailedResult, Detail: "the server asks a person in a way that cannot be answered"}
+		}
 		return Result{Ask: result.Ask, Marking: result.Marking}, nil
 	}
 	if len(d.Output) == 0 || result.Failed {
@@ -42,6 +45,9 @@ func settle(d Definition, result Result) (Result, error) {
 	}
 	return failed(FailedResult, why, result), nil
 }
+
+// maxState is how many bytes a server may want back with an answer.
+const maxState = 64 << 10
 
 // outputs are the compiled output schemas by their text. There are as many as
 // definitions that were called.

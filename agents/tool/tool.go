@@ -30,6 +30,7 @@ type Definition struct {
 	Owner       string             `json:"owner"`                // principal id: answers for the tool, decides held calls
 	Contact     string             `json:"contact"`              // who is told of incidents
 	Result      policy.Marking     `json:"result"`               // marking of what comes back
+	Asks        AskTo              `json:"asks,omitempty"`       // whom its server may ask; empty: the person for whom the run acts
 	Kind        string             `json:"kind"`                 // "builtin", "http" or "mcp"
 	Server      json.RawMessage    `json:"server,omitempty"`     // the adapter's own configuration, part of the digest
 }
@@ -73,6 +74,16 @@ type Ask struct {
 	URL     string          // where the person is sent, for AskURL; never opened here
 	State   []byte          // what the adapter wants back with the answer, unchanged; may be empty
 }
+
+// AskTo says whom the server of a tool may ask.
+type AskTo string
+
+// Who is asked.
+const (
+	AskSubject AskTo = "subject" // the person for whom the run acts
+	AskOwner   AskTo = "owner"   // who answers for the tool
+	AskNobody  AskTo = "nobody"  // it is declined at once
+)
 
 // AskKind is how a server asks.
 type AskKind string

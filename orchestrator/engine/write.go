@@ -156,7 +156,7 @@ func (d *draft) noteOutcome(event run.Event, rules run.Rules) {
 	case run.LateOutcome:
 		// That one of several attempts failed says nothing of the others.
 		call := d.state.Call(e.Call)
-		if call.Outcome == run.OutcomeUnknown && (e.Outcome == run.OutcomeOK || call.Intent == 1) {
+		if call.Outcome == run.OutcomeUnknown && (e.Outcome == run.OutcomeOK || call.Alone()) {
 			d.close(d.callItem(e.Call), InboxUncertain)
 		}
 	}

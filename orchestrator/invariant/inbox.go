@@ -42,7 +42,7 @@ func (o openItems) note(s *run.State, event run.Event, atMs int64) {
 	case run.UncertainResolved:
 		delete(o, callItem(s, e.Call))
 	case run.LateOutcome:
-		if call := s.Call(e.Call); call.Outcome == run.OutcomeUnknown && (e.Outcome == run.OutcomeOK || call.Intent == 1) {
+		if call := s.Call(e.Call); call.Outcome == run.OutcomeUnknown && (e.Outcome == run.OutcomeOK || call.Alone()) {
 			delete(o, callItem(s, e.Call))
 		}
 	}

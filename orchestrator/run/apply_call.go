@@ -219,11 +219,20 @@ func (s *State) foldApproval(event Event) error {
 func (s *State) foldQuestion(event Event) error {
 	if e, ok := event.(QuestionAsked); ok {
 		c := s.Call(e.Call)
-		if c == nil || c.Phase != CallReady && c.Phase != CallProposedPhase {
+		switch {
+		case c == nil:
+			return fmt.Errorf("%w: question of no call", ErrBroken)
+		case e.Ask != nil:
+			if err := s.foldAsk(c, e); err != nil {
+				return err
+			}
+		case c.Phase != CallReady && c.Phase != CallProposedPhase:
 			return fmt.Errorf("%w: question of call %d", ErrBroken, e.Call)
+		default:
+			c.Approval = e.Question
 		}
 		s.Questions = append(s.Questions, Question{QuestionAsked: e, Status: QuestionOpen})
-		c.Phase, c.Approval = CallAsking, e.Question
+		c.Phase, c.Question = CallAsking, e.Question
 		return nil
 	}
 	var question *Question
@@ -244,5 +253,6 @@ func (s *State) foldQuestion(event Event) error {
 	if question.Answer != nil {
 		question.Status = QuestionAnswerIn
 	}
+	s.goOn(question)
 	return nil
 }

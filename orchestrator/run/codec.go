@@ -46,8 +46,8 @@ var forms = map[EventKind]form{
 	KindTurnAnswered: widened[TurnAnswered](2), // 2: thread
 	KindTurnFailed:   widened[TurnFailed](2), KindModelsOut: formOf[ModelsOut](), KindCallProposed: widened[CallProposed](3), KindCallJudged: formOf[CallJudged](),
 	KindApprovalRequested: formOf[ApprovalRequested](), KindApprovalDecided: formOf[ApprovalDecided](),
-	KindApprovalVoided: formOf[ApprovalVoided](), KindQuestionAsked: formOf[QuestionAsked](),
-	KindQuestionAnswered: formOf[QuestionAnswered](), KindQuestionVoided: formOf[QuestionVoided](),
+	KindApprovalVoided: formOf[ApprovalVoided](), KindQuestionAsked: widened[QuestionAsked](2),
+	KindQuestionAnswered: widened[QuestionAnswered](2), KindQuestionVoided: widened[QuestionVoided](2),
 	KindCallIntended: formOf[CallIntended](), KindCallEnded: formOf[CallEnded](), KindCallUncertain: formOf[CallUncertain](),
 	KindUncertainResolved: formOf[UncertainResolved](), KindLateOutcome: formOf[LateOutcome](),
 	KindSteerAccepted: widened[SteerAccepted](2), KindSteerSettled: formOf[SteerSettled](), KindCancelAccepted: formOf[CancelAccepted](),

@@ -138,6 +138,7 @@ type ReportCall struct {
 	Result       *Text
 	Fingerprint  string
 	Cost         Amount
+	Ask          *Asked // the call has not ended: its server asks a person; Outcome is FAILED
 }
 
 // ReportProbe brings the answer of an outcome query.
@@ -173,6 +174,7 @@ type AnswerQuestion struct {
 	By       Identity
 	Person   policy.Principal
 	Answer   Text
+	Action   Action // to an Ask; empty for a question of the model
 }
 
 // Steer is a person's guidance.

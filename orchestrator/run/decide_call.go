@@ -105,7 +105,7 @@ func (d *decider) intend(c BeginCall, call *Call, approval *Approval) bool {
 }
 
 // attemptsUsed reports whether a call was attempted as often as allowed.
-func (c *Call) attemptsUsed(limits Limits) bool { return c.Intent >= limits.CallAttempts+c.Repeats }
+func (c *Call) attemptsUsed(limits Limits) bool { return c.doubts() >= limits.CallAttempts+c.Repeats }
 
 // voidStale voids a granted approval that can no longer be spent.
 func (d *decider) voidStale(call *Call, approval *Approval, c BeginCall) bool {
@@ -174,7 +174,10 @@ func (d *decider) reportCall(c ReportCall) *Refusal {
 	if d.s.Ended != nil || !current {
 		return d.late(call, c)
 	}
-	if c.Outcome == OutcomeFailed && !call.provesAbsence(c) {
+	if c.Ask != nil {
+		return d.ask(call, *c.Ask)
+	}
+	if c.Outcome == OutcomeFailed && !call.provesAbsence() {
 		c.Outcome = OutcomeUnknown
 	}
 	if c.Outcome == OutcomeUnknown {
@@ -194,13 +197,13 @@ func (d *decider) reportCall(c ReportCall) *Refusal {
 // provesAbsence reports whether a failed attempt says that the call was not
 // done. What was attempted before is not known to have failed: a repeat that was
 // refused, or never left, says nothing of it.
-func (c *Call) provesAbsence(report ReportCall) bool {
-	return report.Intent == 1 || c.Class.OrWorst() == policy.ClassRead
+func (c *Call) provesAbsence() bool {
+	return c.doubts() <= 1 || c.Class.OrWorst() == policy.ClassRead
 }
 
 // late keeps an outcome that came too late to count, once for each attempt.
 func (d *decider) late(call *Call, c ReportCall) *Refusal {
-	if c.Outcome == OutcomeUnknown {
+	if c.Outcome == OutcomeUnknown || c.Ask != nil {
 		return refuse("STALE", "The attempt is over.")
 	}
 	for _, known := range call.Late {

@@ -62,7 +62,7 @@ func (d *decider) closeCall(call *Call, cause Void) {
 		}
 		return
 	case CallAsking:
-		d.emit(QuestionVoided{Question: call.Approval, Cause: cause})
+		d.emit(QuestionVoided{Question: call.Question, Cause: cause})
 	case CallWanting:
 		d.emit(AccessVoided{Access: call.Access, Cause: cause})
 	case CallHeld, CallReady:

@@ -217,8 +217,13 @@ func (d *decider) answer(c AnswerQuestion) *Refusal {
 	case question.NotAfterMs <= d.env.NowMs:
 		return refuse("QUESTION_EXPIRED", "The question expired.")
 	}
-	d.emit(QuestionAnswered{Question: c.Question, By: c.By, Answer: c.Answer},
-		CallEnded{Call: question.Call, Outcome: OutcomeAnswered, Result: &c.Answer})
+	if refusal := question.fits(c); refusal != nil {
+		return refusal
+	}
+	d.emit(QuestionAnswered{Question: c.Question, By: c.By, Answer: c.Answer, Action: c.Action})
+	if question.Ask == nil {
+		d.emit(CallEnded{Call: question.Call, Outcome: OutcomeAnswered, Result: &c.Answer})
+	}
 	d.Guards = append(d.Guards, Guard{BeforeMs: question.NotAfterMs})
 	return nil
 }

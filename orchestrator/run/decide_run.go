@@ -40,8 +40,8 @@ func (d *decider) fire() *Refusal {
 			}
 		case call.Phase == CallWanting:
 			d.expireAccess(call)
-		case call.Phase == CallAsking && d.s.Question(call.Approval).NotAfterMs <= d.env.NowMs:
-			d.emit(QuestionVoided{Question: call.Approval, Cause: VoidExpired})
+		case call.Phase == CallAsking && d.s.Question(call.Question).NotAfterMs <= d.env.NowMs:
+			d.emit(QuestionVoided{Question: call.Question, Cause: VoidExpired})
 			d.stop(call.CallProposed.Call, OutcomeExpired, "EXPIRED", nil)
 		}
 	})

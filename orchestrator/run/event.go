@@ -252,6 +252,7 @@ const (
 	VoidSteered       Void = "STEERED"
 	VoidNotEntitled   Void = "APPROVER_NOT_ENTITLED"
 	VoidLimit         Void = "LIMIT_REACHED"
+	VoidNotShown      Void = "NOT_SHOWN" // what a server asks may be shown to nobody
 )
 
 // ApprovalVoided ends an approval undecided, or before it was spent.
@@ -260,19 +261,24 @@ type ApprovalVoided struct {
 	Cause    Void   `json:"cause"`
 }
 
-// QuestionAsked puts the model's question to a person.
+// QuestionAsked puts the model's question to a person, or with Ask what the
+// server of a tool asks.
 type QuestionAsked struct {
 	Question   string            `json:"question"`
 	Call       int               `json:"call"`
 	To         []policy.Approver `json:"to"`
 	NotAfterMs int64             `json:"notAfterMs"`
+
+	Ask *Ask `json:"ask,omitempty"`
 }
 
-// QuestionAnswered is the person's answer, the result of the asking call.
+// QuestionAnswered is the person's answer, the result of the asking call; to an
+// Ask it is what the next attempt brings, a JSON object.
 type QuestionAnswered struct {
 	Question string   `json:"question"`
 	By       Identity `json:"by"`
 	Answer   Text     `json:"answer"`
+	Action   Action   `json:"action,omitempty"` // to an Ask
 }
 
 // QuestionVoided ends a question unanswered.

@@ -69,8 +69,13 @@ func (ApprovalVoided) Texts() []Text { return nil }
 // Kind returns KindQuestionAsked.
 func (QuestionAsked) Kind() EventKind { return KindQuestionAsked }
 
-// Texts returns none.
-func (QuestionAsked) Texts() []Text { return nil }
+// Texts returns the texts that the event bears.
+func (e QuestionAsked) Texts() []Text {
+	if e.Ask == nil {
+		return nil
+	}
+	return optional(e.Ask.Form, e.Ask.State)
+}
 
 // Kind returns KindQuestionAnswered.
 func (QuestionAnswered) Kind() EventKind { return KindQuestionAnswered }

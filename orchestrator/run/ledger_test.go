@@ -39,6 +39,10 @@ func (l *ledger) note(t *rapid.T, s *run.State, event run.Event) {
 	case run.CallIntended:
 		require.Zero(t, l.calls[e.Call], "two reservations for one call")
 		l.calls[e.Call] = e.Reserve
+	case run.QuestionAsked:
+		if e.Ask != nil {
+			delete(l.calls, e.Call) // given back
+		}
 	case run.CallUncertain:
 		class := s.Call(e.Call).Class
 		if again := class == policy.ClassRead || class == policy.Keyed; again && !e.Ask && !s.Closing() {

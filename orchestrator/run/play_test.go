@@ -183,9 +183,27 @@ func (p *player) report() {
 	}
 	call := p.s.Call(1 + p.upTo("call", len(p.s.Calls)-1))
 	result := p.text()
+	if p.upTo("asks", 4) == 0 {
+		p.send(p.ask(call))
+		return
+	}
 	p.send(run.ReportCall{Call: call.CallProposed.Call, Intent: p.upTo("intent", call.Intent),
 		Outcome: rapid.SampledFrom([]run.Outcome{run.OutcomeOK, run.OutcomeFailed, run.OutcomeUnknown}).Draw(p.t, "outcome"),
 		Result:  &result, Fingerprint: fmt.Sprint(p.upTo("fingerprint", 3)), Cost: p.amount("cost")})
+}
+
+// ask lets the server of a call ask, what may be shown or not, now and then the
+// same again.
+func (p *player) ask(call *run.Call) run.ReportCall {
+	state := p.text()
+	asked := run.Asked{Question: p.id(), Ask: run.Ask{Origin: "server", Kind: run.AskForm, State: &state, Fingerprint: fmt.Sprint(p.upTo("asked", 20))}}
+	if p.chance("shown") {
+		form := p.text()
+		asked.Form = &form
+	} else {
+		asked.Declined = "ASKS_FOR_SECRET"
+	}
+	return run.ReportCall{Call: call.CallProposed.Call, Intent: call.Intent, Outcome: run.OutcomeFailed, Ask: &asked}
 }
 
 func (p *player) answer(turn *run.Turn) run.ReportTurn {
@@ -233,7 +251,11 @@ func (p *player) people() {
 	}
 	for _, question := range p.s.Questions {
 		if question.Status == run.QuestionOpen {
-			p.send(run.AnswerQuestion{Question: question.Question, By: by, Person: policy.Principal{ID: "ada"}, Answer: p.text()})
+			answer := run.AnswerQuestion{Question: question.Question, By: by, Person: policy.Principal{ID: "ada", Clearance: policy.Labels{"l0", "l1", "l2"}}, Answer: p.text()}
+			if question.Ask != nil {
+				answer.Action = rapid.SampledFrom([]run.Action{run.Accept, run.Decline, run.Dismiss}).Draw(p.t, "action")
+			}
+			p.send(answer)
 			return
 		}
 	}

@@ -152,6 +152,8 @@ type Call struct {
 	Verdict     policy.Verdict
 	Approval    string // the approval that holds or allows it
 	Access      string // the request for what it needs; empty for none
+	Question    string // what it, or its server, asked last
+	Asked       int    // attempts that ended by asking a person
 	Intent      int    // number of the last intent
 	Epoch       uint64
 	NotAfterMs  int64
@@ -197,7 +199,7 @@ const (
 	QuestionVoid     QuestionStatus = "VOID"
 )
 
-// Question is the model's question to a person.
+// Question is the model's question to a person, or with Ask its tool's server's.
 type Question struct {
 	QuestionAsked
 	Status QuestionStatus
@@ -288,4 +290,4 @@ func (s *State) turnsAllowed() int { return min(s.Limits.Turns, s.Authority.Turn
 
 // mayHaveActed reports whether an earlier attempt of a call that is not in
 // flight may have had its effect.
-func (c *Call) mayHaveActed() bool { return c.Intent > 0 && c.Class.OrWorst() != policy.ClassRead }
+func (c *Call) mayHaveActed() bool { return c.doubts() > 0 && c.Class.OrWorst() != policy.ClassRead }

@@ -204,7 +204,7 @@ func (s *State) nextTimer(nowMs int64) int64 {
 			earliest(s.Access(c.Access).NotAfterMs)
 		}
 		if c.Phase == CallAsking {
-			earliest(s.Question(c.Approval).NotAfterMs)
+			earliest(s.Question(c.Question).NotAfterMs)
 		}
 	})
 	if s.Reached == nil && !s.hasOpenCalls() {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,6 +28,7 @@ var storedLater = map[string]string{"recalling": "version2", "waiting for childr
 	"reviewing": "version3", "reviewed": "version3",
 	"in brief": "version4",
 	"wanting":  "version4", "given": "version4", "not given": "version4",
+	"asked by a server":   "version4",
 	"parked with a child": "version3", "a child at its deadline": "version3", "branches": "version3", "models out": "version4", "a model at rest": "version4"}
 
 // stored is one journal, what a run is that is read from it, and how it goes on.
@@ -235,6 +237,21 @@ var storedRuns = map[string]stored{
 		w.do(run.ReportChildren{Ends: []run.ChildEnd{reviewEnd(w.s, run.ReviewOfAnswer(2), false)}})
 		w.do(checked(2, run.CheckPassed))
 	}, run.StatusRunning, []string{"sidecar/1", "turn/3/1"}, nil},
+	"asked by a server": {func(w *world) {
+		w.turn("opaque", "free")
+		for i := 1; i <= 2; i++ {
+			w.do(run.BeginCall{Epoch: 1, Call: i, Key: "k" + strconv.Itoa(i), Inputs: noArguments})
+		}
+		w.asks(1, "")
+		w.do(w.accept("q1"))
+		w.do(run.BeginCall{Epoch: 1, Call: 1, Key: "k1", Inputs: noArguments})
+		w.asks(1, "")
+		w.asks(2, "ASKS_FOR_SECRET")
+	}, run.StatusRunning, []string{"call/2/2"}, func(t *testing.T, w *world) {
+		w.do(w.accept("q2"))
+		w.do(run.BeginCall{Epoch: 1, Call: 1, Key: "k1", Inputs: noArguments})
+		w.do(run.ReportCall{Call: 1, Intent: 3, Outcome: run.OutcomeOK})
+	}},
 	"branches": {func(w *world) {
 		w.under()
 		w.s.Started.Branches = true

@@ -96,7 +96,11 @@ func (c tracing) person(event run.Event) {
 	case run.ApprovalVoided:
 		c.says(intervened, "call %d: the approval became void: %s", c.s.Approval(e.Approval).Call, e.Cause)
 	case run.QuestionAnswered:
-		c.says(intervened, "%s answered: <%s>", e.By.Principal, e.Answer.ID)
+		c.says(intervened, "%s answered: %s<%s>", e.By.Principal, strings.TrimPrefix(string(e.Action)+" ", " "), e.Answer.ID)
+	case run.QuestionAsked:
+		if e.Ask != nil {
+			c.says(intervened, "call %d: server %s asked", e.Call, e.Ask.Origin)
+		}
 	case run.SteerAccepted:
 		c.says(intervened, "%s steered", e.By.Principal)
 		c.says(intervened, "<%s>", e.Text.ID)

@@ -33,6 +33,8 @@ var transitions = []struct {
 	}, []Status{StatusRunning, StatusWaiting}},
 	{[]Status{StatusWaiting}, []EventKind{KindLimitReached, KindModelsOut}, []Status{StatusWaiting}},
 	{[]Status{StatusRunning}, []EventKind{KindModelsOut}, []Status{StatusWaiting}},
+	// A call whose server asked goes on once it is answered, or nobody may be.
+	{[]Status{StatusWaiting}, []EventKind{KindQuestionAnswered, KindQuestionVoided}, []Status{StatusRunning}},
 	{[]Status{StatusWaiting}, []EventKind{KindCallJudged}, []Status{StatusRunning}}, // its reviewer did not let it pass
 	{[]Status{StatusRunning}, []EventKind{KindApprovalDecided, KindAccessDecided, KindAccessVoided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning}},
 	{[]Status{StatusWaiting}, []EventKind{KindApprovalDecided, KindAccessDecided, KindAccessVoided, KindSteerAccepted, KindLimitRaised}, []Status{StatusRunning, StatusWaiting}},

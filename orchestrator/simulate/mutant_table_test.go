@@ -69,7 +69,7 @@ var mutants = []mutant{
 	{"versions", "run/journalform.go",
 		[]change{{"if from != head.Version {", "if !PLANTED && from != head.Version {"}}, "", "", "does not follow record", 1},
 	{"a repeat proves nothing", "run/decide_call.go",
-		[]change{{"if c.Outcome == OutcomeFailed && !call.provesAbsence(c) {", "if !PLANTED && c.Outcome == OutcomeFailed && !call.provesAbsence(c) {"}}, "", "", "and it was done", 144},
+		[]change{{"if c.Outcome == OutcomeFailed && !call.provesAbsence() {", "if !PLANTED && c.Outcome == OutcomeFailed && !call.provesAbsence() {"}}, "", "", "and it was done", 144},
 	{"a lost turn may have been paid", "run/decide_run.go",
 		[]change{{"Cause: Lost, Unknown: true", "Cause: Lost, Unknown: !PLANTED"}}, "", "", "models were paid", 4},
 	{"the end gives back", "run/decide.go",

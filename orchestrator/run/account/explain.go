@@ -251,11 +251,7 @@ func stands(call *run.Call) string {
 
 func (e explainer) interventions() []string {
 	lines := append(e.verdicts(), e.decisions()...)
-	for _, question := range e.s.Questions {
-		if question.Answer != nil {
-			lines = append(lines, fmt.Sprintf("call %d: %s answered: %s", question.Call, speaker(question.Answer.By), e.read(question.Answer.Answer)))
-		}
-	}
+	lines = append(lines, e.answers()...)
 	lines = append(lines, e.findings()...)
 	lines = append(lines, e.beside()...)
 	for _, steer := range e.s.Steers {
@@ -323,6 +319,28 @@ func (e explainer) arguments(call int) string {
 		return c.Arguments.Commitment
 	}
 	return ""
+}
+
+// answers are what people said to the model, and to servers that asked.
+func (e explainer) answers() []string {
+	var lines []string
+	for _, question := range e.s.Questions {
+		if ask := question.Ask; ask != nil {
+			line := fmt.Sprintf("call %d: server %s asked (%s): %s", question.Call, ask.Origin, ask.Kind, short(e.optional(ask.Form)))
+			if ask.Declined != "" {
+				line = fmt.Sprintf("call %d: server %s asked what is shown to nobody: %s", question.Call, ask.Origin, ask.Declined)
+			}
+			lines = append(lines, line)
+		}
+		if question.Answer != nil {
+			action := ""
+			if question.Answer.Action != "" {
+				action = string(question.Answer.Action) + " "
+			}
+			lines = append(lines, fmt.Sprintf("call %d: %s answered: %s%s", question.Call, speaker(question.Answer.By), action, e.read(question.Answer.Answer)))
+		}
+	}
+	return lines
 }
 
 // findings are what people found out about uncertain calls.

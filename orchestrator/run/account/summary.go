@@ -19,7 +19,7 @@ var summaries = map[run.EventKind]string{
 	run.KindApprovalRequested: "A call is held for people.",
 	run.KindApprovalDecided:   "A person decided on a held call.",
 	run.KindApprovalVoided:    "An approval became void.",
-	run.KindQuestionAsked:     "The model asked a person.",
+	run.KindQuestionAsked:     "The model, or the server of a tool, asked a person.",
 	run.KindQuestionAnswered:  "A person answered.",
 	run.KindQuestionVoided:    "A question became void.",
 	run.KindAccessRequested:   "The run asks for something that it may not use yet.",

@@ -121,7 +121,12 @@ func (w *world) peopleActions() []action {
 		}
 	}
 	for _, q := range w.state.Questions {
-		if q.Status == run.QuestionOpen {
+		if q.Status == run.QuestionOpen && q.Ask != nil {
+			answer := run.AnswerQuestion{Question: q.Question, By: by, Person: policy.Principal{ID: "asker"}, Answer: run.Text{ID: "answer"}, Action: run.Accept}
+			add("accept", answer, nil)
+			answer.Action = run.Decline
+			add("decline", answer, nil)
+		} else if q.Status == run.QuestionOpen {
 			add("answer", run.AnswerQuestion{Question: q.Question, By: by, Person: policy.Principal{ID: "asker"}, Answer: run.Text{ID: "answer"}}, nil)
 		}
 	}

@@ -150,7 +150,7 @@ func (w *world) handActions(i, h int, held hand) []action {
 		for _, outcome := range outcomes {
 			all = append(all, action{name + " acts " + string(outcome), func(w *world) error { return w.act(i, h, outcome) }})
 		}
-		return all
+		return append(all, w.askActions(name, i, h)...)
 	}
 	if held.Reported && w.left.Duplicates == 0 {
 		return nil
@@ -161,8 +161,28 @@ func (w *world) handActions(i, h int, held hand) []action {
 		}
 		w.finish(i, h)
 		return w.report(i, run.ReportCall{Call: held.Call, Intent: held.Intent, Outcome: held.Outcome, Fingerprint: string(held.Outcome),
-			Cost: run.Amount{MicroUSD: callCost}})
+			Cost: run.Amount{MicroUSD: callCost}, Ask: held.Asks})
 	}}}
+}
+
+// askActions let the server of a call ask a person instead of doing it, in words
+// that may be shown or not.
+func (w *world) askActions(name string, i, h int) []action {
+	held := w.workers[i].hands[h]
+	if w.left.Asks < 1 || !w.scope.Calls[held.Call-1].Elicits {
+		return nil
+	}
+	asks := func(does string, ask run.Ask) action {
+		return action{name + does, func(w *world) error {
+			w.left.Asks--
+			id := "ask-" + strconv.Itoa(held.Call) + "-" + strconv.Itoa(held.Intent)
+			ask.Origin, ask.Kind, ask.Fingerprint = "server", run.AskForm, id
+			ours := &w.workers[i].hands[h]
+			ours.Done, ours.Outcome, ours.Asks = true, run.OutcomeFailed, &run.Asked{Ask: ask, Question: id}
+			return nil
+		}}
+	}
+	return []action{asks(" asks", run.Ask{Form: &run.Text{ID: "form"}}), asks(" asks what may not be shown", run.Ask{Declined: "SECRET"})}
 }
 
 // finish keeps a reported effect only as long as it may be reported again.

@@ -44,6 +44,8 @@ func scopes() []Scope {
 	wanted, request := Proposed{Tool: "wanted", Class: policy.Opaque, Wants: true}, Proposed{Tool: "request", Class: policy.ClassRead, Wants: true, Only: true}
 	wantedHeld := wanted
 	wantedHeld.Held = true
+	eliciting := Proposed{Tool: "file", Class: policy.Opaque, Elicits: true}
+	elicitingKeyed := Proposed{Tool: "pay", Class: policy.Keyed, Held: true, Elicits: true}
 	return []Scope{
 		{Name: "held keyed call", Calls: []Proposed{keyed}, Claims: 2, Unknowns: 1, Limits: limits},
 		{Name: "held call, policy changes", Calls: []Proposed{keyed}, Claims: 1, Changes: 1, Expiries: true, Limits: limits},
@@ -110,6 +112,14 @@ func scopes() []Scope {
 		{Name: "too long", Calls: []Proposed{read}, Briefs: 2, TooLong: 2, Claims: 1, Limits: final},
 		{Name: "too long, cancelled", Briefs: 1, TooLong: 1, Failures: 1, Claims: 2, Cancels: 1, Limits: final},
 		{Name: "too long for good", Briefs: 1, TooLong: 3, Claims: 1, Limits: final},
+		{Name: "asked by a server", Calls: []Proposed{eliciting}, Claims: 1, Asks: 2, Duplicates: 1, Expiries: true, Limits: few},
+		{Name: "asked by a server, taken over", Calls: []Proposed{eliciting}, Claims: 2, Asks: 1, Repeats: 1, Limits: few},
+		{Name: "asked by a server, cancelled", Calls: []Proposed{eliciting}, Claims: 1, Asks: 1, Cancels: 1, Unknowns: 1, Limits: few},
+		{Name: "asked by a server, of a held call", Calls: []Proposed{elicitingKeyed}, Claims: 1, Asks: 1, Unknowns: 1, Changes: 1, Limits: few},
+		{Name: "asked by a server, policy forbids", Calls: []Proposed{eliciting}, Claims: 1, Asks: 1, Changes: 1, Becomes: policy.Forbid, Limits: few},
+		{Name: "asked by a server, parked", Calls: []Proposed{eliciting}, Claims: 1, Asks: 1, Parks: 1, Expiries: true, Limits: few},
+		{Name: "limit beside what a server asks", Calls: []Proposed{read, eliciting}, Claims: 1, Asks: 1, Expiries: true, Limits: repeating},
+		{Name: "final limit beside what a server asks", Calls: []Proposed{eliciting, read}, Claims: 1, Asks: 1, Limits: ruinous},
 		{Name: "park, interrupted", Claims: 1, Parks: 1, Steers: 1, Voids: true, Limits: few},
 	}
 }

@@ -40,6 +40,7 @@ type Scope struct {
 	Fates      []run.Status // how children end by themselves; none: as completed
 	Declines   int          // calls that turn out not to be delegable
 	Reviewed   bool         // so is the answer
+	Asks       int          // times that the server of a call asks a person, or may not
 	Beside     bool         // a sidecar goes on beside the run
 	Briefs     int          // times that its prompts get shorter
 	TooLong    int          // prompts that the model cannot take
@@ -55,6 +56,8 @@ type Proposed struct {
 	Child bool // another agent is to do it
 	Wants bool // the run was not given the tool and has to ask for it
 	Only  bool // it does nothing but ask for it
+
+	Elicits bool // its server may ask a person first
 
 	Reviewed bool // a checking sidecar looks before it is attempted
 }

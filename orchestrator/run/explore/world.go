@@ -60,6 +60,7 @@ type hand struct {
 	Done     bool // it was performed
 	Reported bool
 	Outcome  run.Outcome
+	Asks     *run.Asked     // it asks instead of ending
 	Ends     []run.ChildEnd // of children, to be reported
 	Child    string         // that was told to stop
 	Beside   int            // number of the sidecar that began

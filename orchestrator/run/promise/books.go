@@ -100,6 +100,10 @@ func (b *books) noteCall(event run.Event) *Broken {
 		b.repeated[e.Call] = class == policy.ClassRead || class == policy.Keyed
 	case run.CallIntended:
 		return b.hold(callHold(e.Call), e.Reserve)
+	case run.QuestionAsked:
+		if e.Ask != nil {
+			b.settle(callHold(e.Call), run.Amount{}, run.Amount{})
+		}
 	case run.CallUncertain:
 		if b.repeated[e.Call] && !e.Ask && !b.closing {
 			b.settle(callHold(e.Call), run.Amount{}, b.holds[callHold(e.Call)])

@@ -43,6 +43,8 @@ const (
 	AccessMissing    Code = "ACCESS_MISSING"    // a call begins with a tool that the run was neither admitted with nor given
 	AccessUnsealed   Code = "ACCESS_UNSEALED"   // what was given is not as it was sealed, or was given too late
 	OutageHaste      Code = "OUTAGE_HASTE"      // a turn is attempted while its run waits for a model
+	AskOpen          Code = "ASK_OPEN"          // a call goes on before what its server asks is settled, or its server asks without an attempt
+	AskedTooOften    Code = "ASKED_TOO_OFTEN"   // the server of a call asks more often than it may
 )
 
 // Broken is a promise that a record breaks.
@@ -85,6 +87,7 @@ type Tally struct {
 	books     books
 	children  children
 	access    access
+	asks      asks
 	requests  int // since it began, or an operator let it go on
 	most      int
 	cancelled bool
@@ -95,6 +98,7 @@ type Tally struct {
 func NewTally() *Tally {
 	return &Tally{most: run.DefaultApprovals, approvals: map[string]run.ApprovalRequested{}, granted: map[string]bool{}, used: map[string]bool{},
 		held: map[int]bool{}, intents: map[int]int{}, results: map[int]int{}, keys: map[string]int{}, answered: map[string]bool{},
+		asks:     asks{open: map[int]string{}, flying: map[int]int{}, times: map[int]int{}},
 		recalled: map[[2]string]int{}, briefs: briefs{calls: map[int]int{}, turns: map[int]policy.Marking{}}, access: newAccess(), books: books{holds: map[string]run.Amount{}, repeated: map[int]bool{}},
 		children: children{delegated: map[int]bool{}, started: map[string]int{}, live: map[string]bool{}, doing: map[int]string{}}}
 }
@@ -135,7 +139,12 @@ func (t *Tally) noteAct(step Step) *Broken {
 	case run.CallJudged:
 		t.held[event.Call] = event.Verdict.Answer == policy.Hold
 	case run.CallIntended, run.CallEnded, run.CallUncertain, run.LateOutcome:
+		if broken := t.asks.note(step.Event); broken != nil {
+			return broken
+		}
 		return t.noteAttempt(step)
+	case run.QuestionAsked, run.QuestionAnswered, run.QuestionVoided:
+		return t.asks.note(step.Event)
 	case run.ApprovalRequested:
 		t.approvals[event.Approval] = event
 		if t.requests++; t.requests > t.most {

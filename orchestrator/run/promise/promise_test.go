@@ -1,6 +1,7 @@
 package promise_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,6 +23,22 @@ func steps(events ...run.Event) []promise.Step {
 	list := make([]promise.Step, len(events))
 	for i, event := range events {
 		list[i] = promise.Step{Event: event, AtMs: 50, Policy: "p1"}
+	}
+	return list
+}
+
+func ask(intent int) run.QuestionAsked {
+	return run.QuestionAsked{Question: "q" + strconv.Itoa(intent), Call: 1, Ask: &run.Ask{Intent: intent}}
+}
+
+// often is a call whose server asks n times.
+func often(n int) []promise.Step {
+	var list []promise.Step
+	for i := 1; i <= n; i++ {
+		if i > 1 {
+			list = append(list, steps(run.QuestionAnswered{Question: "q" + strconv.Itoa(i-1), Action: run.Accept})...)
+		}
+		list = append(list, steps(run.CallIntended{Call: 1, Intent: i, Key: "k"}, ask(i))...)
 	}
 	return list
 }
@@ -71,7 +88,12 @@ func TestBrokenPromisesAreNamed(t *testing.T) {
 			run.TurnAnswered{Turn: 2}, run.Compacted{Brief: run.Brief{Through: 1}})},
 		"too long again": {promise.TooLongAgain, steps(run.Started{Snapshot: run.Snapshot{Compiler: run.CompactingCompiler}}, run.TurnStarted{Turn: 1, Attempt: 1, Model: "m"},
 			run.TurnFailed{Turn: 1, Attempt: 1, Cause: run.TooLong}, run.TurnStarted{Turn: 1, Attempt: 2, Model: "m"})},
-		"recall unsealed": {promise.RecallUnsealed, steps(run.TurnStarted{Turn: 1, Memory: &run.Remembrance{Items: recalled(), Amendment: "other"}})},
+		"recall unsealed":                    {promise.RecallUnsealed, steps(run.TurnStarted{Turn: 1, Memory: &run.Remembrance{Items: recalled(), Amendment: "other"}})},
+		"a call beside what its server asks": {promise.AskOpen, steps(intent(1), ask(1), run.CallIntended{Call: 1, Intent: 2, Key: "k"})},
+		"an end before its answer":           {promise.AskOpen, steps(intent(1), ask(1), run.CallEnded{Call: 1})},
+		"asked by no attempt":                {promise.AskOpen, steps(intent(1), run.CallUncertain{Call: 1, Intent: 1}, ask(1))},
+		"asked twice by an attempt":          {promise.AskOpen, steps(intent(1), ask(1), run.QuestionVoided{Question: "q1", Cause: run.VoidNotShown}, ask(1))},
+		"asked too often":                    {promise.AskedTooOften, often(run.MaxAsks + 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tally, last := promise.NewTally(), len(test.journal)-1
