@@ -184,6 +184,7 @@ type Sidecar struct {
 	Purpose  run.Purpose `json:"purpose"`
 	Brief    string      `json:"brief"`              // what it is to do
 	Reviews  []string    `json:"reviews,omitempty"`  // of a CHECK: names of tools whose calls wait for its word, or "answer"
+	Guards   bool        `json:"guards,omitempty"`   // of a CHECK: no call of a turn is attempted before it has spoken of those that it reviews
 	Lands    run.Landing `json:"lands,omitempty"`    // of any other: STEER, EVIDENCE or MESSAGE; empty: EVIDENCE
 	Outlives bool        `json:"outlives,omitempty"` // goes on when the run has ended; what it finds then goes nowhere but into its own record
 
@@ -209,7 +210,7 @@ func (r Revision) Reviewers() (reviewers []run.Reviewer) {
 	for _, s := range r.Sidecars {
 		for _, of := range s.Reviews {
 			if s.Purpose == run.ForCheck {
-				reviewers = append(reviewers, run.Reviewer{Of: of, Agent: s.Agent})
+				reviewers = append(reviewers, run.Reviewer{Of: of, Agent: s.Agent, Guards: s.Guards && of != run.ReviewsAnswer})
 			}
 		}
 	}

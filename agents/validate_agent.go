@@ -236,6 +236,7 @@ func (v *validation) sidecars(object string, r Revision) {
 		v.require(s.ResultBytes >= 0 && s.ResultBytes <= mostResultBytes, object, at+"resultBytes", "must be 0 to %d", mostResultBytes)
 		checks := s.Purpose == run.ForCheck
 		v.require(checks == (len(s.Reviews) > 0), object, at+"reviews", "a %s reviews something, and nothing else does", run.ForCheck)
+		v.require(checks || !s.Guards, object, at+"guards", "only a %s guards a turn", run.ForCheck)
 		v.require(!checks || s.Lands == "" && !s.Outlives, object, at+"lands", "a review ends with its verdict")
 		v.require(slices.Contains([]run.Landing{"", run.LandsAsSteer, run.LandsAsEvidence, run.LandsAsMessage}, s.Lands), object, at+"lands",
 			"must be %s, %s or %s", run.LandsAsSteer, run.LandsAsEvidence, run.LandsAsMessage)

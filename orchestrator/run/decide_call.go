@@ -73,7 +73,7 @@ func (d *decider) beginCall(c BeginCall) *Refusal {
 
 // full reports whether there is no room for another attempt now.
 func (d *decider) full(call *Call, child *Spawn) bool {
-	if review, _ := d.s.ReviewOfTool(call); review == ReviewDue || review == ReviewLive {
+	if review, _ := d.s.ReviewOfTool(call); review == ReviewDue || review == ReviewLive || d.s.guarded() {
 		return true
 	}
 	if (child != nil) != (call.Delegate != "") {

@@ -96,3 +96,36 @@ func TestAnAnswerIsNotCheckedWhileItIsReviewed(t *testing.T) {
 	w.do(checked(1, run.CheckPassed))
 	require.Equal(t, run.StatusCompleted, w.s.Status)
 }
+
+// keys name the effects that the run asks for.
+func (w *world) keys() (keys []string) {
+	for _, effect := range w.pending() {
+		keys = append(keys, effect.Key())
+	}
+	return keys
+}
+
+// A guard has spoken before any call of its turn is attempted, also of those
+// that it does not review.
+func TestCase_22_AGuardEndsBeforeAnyCallOfItsTurnBegins(t *testing.T) {
+	for name, passed := range map[string]bool{"nothing speaks against it": true, "it is held": false} {
+		t.Run(name, func(t *testing.T) {
+			w := begin(t)
+			started := w.s.Started
+			started.Reviewers = []run.Reviewer{{Of: "free", Agent: "b", Guards: true}}
+			w.restart(started)
+			w.turn("opaque", "free", "checkable")
+			require.Equal(t, []string{"review/" + run.ReviewOfCall(2)}, w.keys(), "nothing but the review is due")
+			w.refused("NOT_DUE", run.BeginCall{Epoch: 1, Call: 1, Key: "k", Inputs: noArguments})
+			w.do(beginReview(w, run.ReviewOfCall(2)))
+			require.Equal(t, run.StatusWaiting, w.s.Status)
+			require.Equal(t, []string{"children"}, w.keys())
+			w.refused("NOT_DUE", run.BeginCall{Epoch: 1, Call: 3, Key: "k", Inputs: noArguments})
+			w.do(run.ReportChildren{Ends: []run.ChildEnd{reviewEnd(w.s, run.ReviewOfCall(2), passed)}})
+			require.Contains(t, w.keys(), "call/1/1")
+			require.Contains(t, w.keys(), "call/3/1")
+			require.Equal(t, passed, w.s.Call(2).Phase == run.CallReady)
+			w.do(run.BeginCall{Epoch: 1, Call: 1, Key: "k", Inputs: noArguments})
+		})
+	}
+}

@@ -17,6 +17,8 @@ const (
 type Reviewer struct {
 	Of    string `json:"of"`    // name of a tool, or ReviewsAnswer
 	Agent string `json:"agent"` // name
+	// Guards says that no call of the turn is attempted before it has spoken.
+	Guards bool `json:"guards,omitempty"`
 }
 
 // ReviewsAnswer stands for the final answer among what is reviewed.
@@ -151,6 +153,21 @@ func (s *State) ReviewOfTool(call *Call) (Review, *Child) {
 		return ReviewNone, nil // a person looks, or has
 	}
 	return s.ReviewOf(ReviewOfCall(call.CallProposed.Call), s.reviewer(call.Tool))
+}
+
+// guarded reports whether the review of some call is to be over before any
+// call of the turn is attempted, and is not.
+func (s *State) guarded() bool {
+	if !slices.ContainsFunc(s.Started.Reviewers, func(r Reviewer) bool { return r.Guards }) {
+		return false
+	}
+	waits := false
+	s.openCalls(func(c *Call) {
+		guards := slices.ContainsFunc(s.Started.Reviewers, func(r Reviewer) bool { return r.Guards && r.Of == c.Tool })
+		review, _ := s.ReviewOfTool(c)
+		waits = waits || guards && c.Phase == CallReady && (review == ReviewDue || review == ReviewLive)
+	})
+	return waits
 }
 
 // held reports whether a reviewer's word, or the lack of it, holds a call.

@@ -24,7 +24,7 @@ func (s *State) workable() bool {
 	if turn := s.LastTurn(); turn != nil && turn.Phase == TurnInFlight {
 		return true
 	}
-	busy := false
+	busy, guarded := false, s.guarded()
 	s.openCalls(func(c *Call) {
 		switch c.Phase {
 		case CallProposedPhase, CallInFlight:
@@ -32,7 +32,7 @@ func (s *State) workable() bool {
 		case CallReady:
 			review, _ := s.ReviewOfTool(c)
 			free := c.Delegate == "" || s.runsFree() > 0 || s.Authority.RunsAtOnce < 1
-			busy = busy || s.Reached == nil && (review == ReviewDue || review != ReviewLive && free)
+			busy = busy || s.Reached == nil && (review == ReviewDue || review != ReviewLive && free && !guarded)
 		case CallUncertainOpen:
 			busy = busy || !c.AskPerson
 		}
@@ -110,6 +110,7 @@ func (s *State) pendingWork(nowMs int64) []Effect {
 func (s *State) pendingCalls() []Effect {
 	var effects []Effect
 	free, runs := s.Limits.CallsAtOnce-s.InFlight, s.runsFree()
+	guarded := s.guarded()
 	s.openCalls(func(c *Call) {
 		review, _ := s.ReviewOfTool(c)
 		switch {
@@ -120,6 +121,7 @@ func (s *State) pendingCalls() []Effect {
 			if s.Reached == nil {
 				effects = append(effects, StartReview{Of: ReviewOfCall(c.CallProposed.Call)})
 			}
+		case c.Phase == CallReady && guarded:
 		case c.Phase == CallReady && c.Delegate != "":
 			// Where none may ever be live, the attempt finds that out.
 			if s.Reached == nil && (runs > 0 || s.Authority.RunsAtOnce < 1) {

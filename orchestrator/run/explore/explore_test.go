@@ -105,6 +105,7 @@ func scopes() []Scope {
 		{Name: "reviewed call, cancelled", Calls: []Proposed{reviewed}, Claims: 2, Runs: 1, Cancels: 1, Limits: few},
 		{Name: "no reviewer may live", Calls: []Proposed{reviewed, child}, Claims: 1, Limits: few},
 		{Name: "reviewed child beside another", Calls: []Proposed{child, reviewedChild}, Wrong: 1, Claims: 1, Runs: 1, Limits: few},
+		{Name: "guarded turn", Calls: []Proposed{keyed, {Tool: "reviewed", Class: policy.ClassRead, Reviewed: true, Guards: true}}, Wrong: 1, Claims: 1, Runs: 1, Declines: 1, Cancels: 1, Limits: few},
 		{Name: "limit beside a review", Calls: []Proposed{read, reviewed}, Wrong: 1, Claims: 1, Runs: 1, Limits: repeating},
 		{Name: "reviewed answer", Reviewed: true, Wrong: 1, Claims: 1, Runs: 1, Cancels: 1, Limits: few},
 		{Name: "beside", Calls: []Proposed{keyed}, Beside: true, Claims: 1, Parks: 1, Cancels: 1, Limits: few},

@@ -60,6 +60,7 @@ type Proposed struct {
 	Elicits bool // its server may ask a person first
 
 	Reviewed bool // a checking sidecar looks before it is attempted
+	Guards   bool // and before anything else of the turn is
 }
 
 const (
@@ -102,7 +103,7 @@ func (s Scope) start() run.Start {
 		Accounts: []string{"acme"}, Branches: s.Branches}
 	for _, call := range s.Calls {
 		if call.Reviewed {
-			started.Reviewers = append(started.Reviewers, run.Reviewer{Of: call.Tool, Agent: "child"})
+			started.Reviewers = append(started.Reviewers, run.Reviewer{Of: call.Tool, Agent: "child", Guards: call.Guards})
 		}
 	}
 	if s.Reviewed {
