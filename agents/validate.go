@@ -325,7 +325,7 @@ func (v *validation) configured(name string) bool {
 // egress requires that the guard would let the tool reach its server.
 func (v *validation) egress(object string, d tool.Definition) {
 	var server tool.HTTPServer
-	if d.Kind != tool.KindHTTP || json.Unmarshal(d.Server, &server) != nil {
+	if d.Kind != tool.KindHTTP && d.Kind != tool.KindA2A || json.Unmarshal(d.Server, &server) != nil {
 		return
 	}
 	parsed, err := url.Parse(server.URL)

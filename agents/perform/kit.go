@@ -15,6 +15,7 @@ import (
 	"gantry.dev/agents/perform/bounds"
 	"gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
+	"gantry.dev/agents/tool/a2a"
 	"gantry.dev/agents/tool/findings"
 	"gantry.dev/agents/tool/watch"
 )
@@ -128,6 +129,8 @@ func (b Builder) outside(o agents.Organisation, d tool.Definition, egress *tool.
 	switch {
 	case d.Kind == tool.KindHTTP:
 		return tool.NewHTTP(d, egress, b.Credentials)
+	case d.Kind == tool.KindA2A:
+		return a2a.New(d, egress, b.Credentials)
 	case d.Kind == tool.KindMCP && b.Servers != nil:
 		offered, err := tool.ReadOffered(d)
 		if err != nil {

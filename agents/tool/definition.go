@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ const (
 	KindBuiltin = "builtin"
 	KindHTTP    = "http"
 	KindMCP     = "mcp"
+	KindA2A     = "a2a"
 )
 
 // The bounds of a contract.
@@ -170,8 +172,48 @@ func (d Definition) kindFaults() error {
 	case KindMCP:
 		_, err := ReadOffered(d)
 		return err
+	case KindA2A:
+		_, err := ReadPeer(d)
+		return err
 	}
-	return fmt.Errorf("the kind must be %q, %q or %q", KindBuiltin, KindHTTP, KindMCP)
+	return fmt.Errorf("the kind must be %q, %q, %q or %q", KindBuiltin, KindHTTP, KindMCP, KindA2A)
+}
+
+// Peer says which agent a tool of kind "a2a" is, and what of the arguments is
+// said to it: the Server of its Definition.
+type Peer struct {
+	URL     string `json:"url"`               // of the agent; its card is below it
+	Pin     string `json:"pin"`               // digest of the card that its owner looked at
+	Message string `json:"message,omitempty"` // JSON pointer of a text among the arguments; without it all of them are said
+}
+
+// ReadPeer returns which agent a tool of kind "a2a" is, or what is wrong with
+// that.
+func ReadPeer(d Definition) (Peer, error) {
+	var p Peer
+	if err := decodeStrictly(d.Server, &p); err != nil {
+		return Peer{}, fmt.Errorf("server: %w", err)
+	}
+	target, err := url.Parse(p.URL)
+	switch {
+	case err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" || target.RawQuery != "" || target.User != nil:
+		return Peer{}, errors.New("server: url: must be an http or https URL without query and name")
+	case p.Pin == "":
+		return Peer{}, errors.New("server: pin: the agent's card must be pinned; see what it is with gantry a2a-card")
+	case d.Result.Integrity != policy.Untrusted:
+		return Peer{}, errors.New("result: what another agent says is UNTRUSTED")
+	}
+	if p.Message == "" {
+		return p, nil
+	}
+	input, err := CompileSchema(d.Input)
+	if err != nil {
+		return p, nil //nolint:nilerr // a fault of its own
+	}
+	if err := input.declares(p.Message, "string"); err != nil {
+		return Peer{}, fmt.Errorf("server: message: %w", err)
+	}
+	return p, nil
 }
 
 // Offered says what a tool of kind "mcp" is at its server: the Server of its

@@ -1,11 +1,14 @@
 package wire_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +18,11 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"gantry.dev/agents/credential"
+	"gantry.dev/agents/tool"
+	"gantry.dev/agents/tool/a2a"
+	"gantry.dev/orchestrator/policy"
 )
 
 // agentAt is where an agent is spoken to over A2A.
@@ -221,4 +229,49 @@ func TestFault_J10_IDsOfOthersAreAbsentOverA2A(t *testing.T) {
 	}
 	fmt.Printf("level: L6 A2A probes %d, differences 0\n", probes)
 	require.Equal(t, before, h.told("northwind")+h.told("southwind"), "nothing was done, here or there")
+}
+
+// vault has one token, for whoever it is asked for.
+type vault struct{ token string }
+
+func (v vault) Secret(_ context.Context, use credential.Use) (credential.Secret, error) {
+	return credential.Bound(v.token, use.Audience), nil
+}
+
+// An agent that is offered over A2A is used as a tool over it, and told twice
+// under one key does one thing.
+func TestAnOfferedAgentIsUsedAsAToolOverA2A(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t, plan{})
+	address, err := url.Parse(h.url())
+	require.NoError(t, err)
+	port, err := strconv.Atoi(address.Port())
+	require.NoError(t, err)
+	egress, err := tool.NewEgress([]tool.Destination{{Host: address.Hostname(), Port: port, Internal: true}}, nil, nil)
+	require.NoError(t, err)
+	at := h.as(outsider).agentAt("policy-librarian")
+	_, pin, err := a2a.Card(t.Context(), http.DefaultTransport, at)
+	require.NoError(t, err)
+	server, err := json.Marshal(tool.Peer{URL: at, Pin: pin, Message: "/question"})
+	require.NoError(t, err)
+	made, err := a2a.New(tool.Definition{Name: "northwind.librarian", Description: "Asks the librarian.", Kind: tool.KindA2A, Server: server, Credential: "northwind",
+		Owner: "o", Contact: "c", Resource: "librarian", Impact: policy.Reversible, Class: policy.Keyed, Timeout: tool.Duration(patience), ResultBytes: 4096,
+		Input:  json.RawMessage(`{"type":"object","properties":{"question":{"type":"string"}},"required":["question"],"additionalProperties":false}`),
+		Result: policy.Marking{Integrity: policy.Untrusted}}, egress, vault{h.as(outsider).token})
+	require.NoError(t, err)
+	asked := tool.Invocation{Run: "elsewhere", Key: uuid.NewString(), Arguments: []byte(`{"question":"How many days of parental leave do we give?"}`)}
+	first, err := tool.Invoke(t.Context(), made, asked)
+	require.NoError(t, err)
+	require.Nil(t, first.Ask)
+	require.False(t, first.Failed)
+	require.NotEmpty(t, first.Content)
+	require.Equal(t, policy.Untrusted, first.Marking.Integrity)
+	again, err := tool.Invoke(t.Context(), made, asked)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	var runs struct {
+		Runs struct{ Edges []struct{ Cursor string } }
+	}
+	h.as(outsider).ask(`{runs(filter:{agent:"policy-librarian"}){edges{cursor}}}`, nil, &runs)
+	require.Len(t, runs.Runs.Edges, 1, "told twice, and begun once")
 }
