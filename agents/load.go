@@ -16,6 +16,7 @@ import (
 	"gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
 	"gantry.dev/agents/tool/findings"
+	"gantry.dev/agents/tool/results"
 	"gantry.dev/agents/tool/watch"
 	"gantry.dev/orchestrator/policy"
 )
@@ -305,6 +306,9 @@ func (l *loading) builtins(b Builtins) []tool.Definition {
 	}
 	if a := b.Access; a != nil {
 		definitions = append(definitions, tool.NewAccess(a.Owner, a.Contact).Definition())
+	}
+	if r := b.Results; r != nil {
+		definitions = append(definitions, results.New(nil, r.Owner, r.Contact).Definition())
 	}
 	if f := b.Findings; f != nil {
 		definitions = append(definitions, findings.New(nil, f.Owner, f.Contact, f.Impact).Definition())

@@ -88,10 +88,17 @@ type Builtins struct {
 
 	Findings *FindingTool `json:"findings,omitempty"` // without it there is no findings.record
 	Access   *AccessTool  `json:"access,omitempty"`   // without it there is no access.request
+	Results  *ResultTool  `json:"results,omitempty"`  // without it there is no results.read
 }
 
 // AccessTool configures access.request.
 type AccessTool struct {
+	Owner   string `json:"owner"`
+	Contact string `json:"contact"`
+}
+
+// ResultTool configures results.read.
+type ResultTool struct {
 	Owner   string `json:"owner"`
 	Contact string `json:"contact"`
 }

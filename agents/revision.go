@@ -81,6 +81,10 @@ func (v *validation) choice(object string, r Revision) {
 	v.require(len(r.Tools) == 0 || named(func(m Model) bool { return m.Tools }), object, "models", "the agent has tools, and none of its models can propose calls")
 }
 
+// leastResultBytes is the least that a prompt shows of a result: below that its
+// ends say nothing.
+const leastResultBytes = 512
+
 // ToolUse allows one tool to an agent, within bounds.
 type ToolUse struct {
 	Name        string        `json:"name"`

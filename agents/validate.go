@@ -15,6 +15,7 @@ import (
 	"gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
 	"gantry.dev/agents/tool/findings"
+	"gantry.dev/agents/tool/results"
 	"gantry.dev/agents/tool/watch"
 	"gantry.dev/orchestrator/policy"
 )
@@ -142,6 +143,9 @@ func (v *validation) organisation() {
 	}
 	if a := o.Builtins.Agents; a != nil {
 		v.accountable(file, "builtins.agents.", a.Owner, a.Contact)
+	}
+	if r := o.Builtins.Results; r != nil {
+		v.accountable(file, "builtins.results.", r.Owner, r.Contact)
 	}
 	if m := o.Builtins.Memory; m != nil {
 		v.accountable(file, "builtins.memory.", m.Owner, m.Contact)
@@ -319,6 +323,7 @@ func (v *validation) configured(name string) bool {
 		v.o.Builtins.Files != nil && strings.HasPrefix(name, "files.") ||
 		v.o.Builtins.Memory != nil && strings.HasPrefix(name, "memory.") ||
 		v.o.Builtins.Findings != nil && name == findings.RecordName ||
+		v.o.Builtins.Results != nil && name == results.Name ||
 		v.o.Builtins.Agents != nil && (name == tool.DelegateName || name == watch.Name)
 }
 

@@ -37,6 +37,7 @@ func (v *validation) agent(r Revision) {
 	v.knownLabels(object, "clearance", r.Clearance)
 	v.spaces(object, r)
 	v.recall(object, r.Memory)
+	v.require(r.ResultBytes == 0 || r.ResultBytes >= leastResultBytes, object, "resultBytes", "must be at least %d, or left out", leastResultBytes)
 	v.limits(object, r.Limits)
 	unique(v, object, "tools[%d].name", r.Tools, func(u ToolUse) string { return u.Name })
 	for i, use := range r.Tools {

@@ -12,6 +12,8 @@ import (
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/prompt"
 	"gantry.dev/agents/tool"
+	"gantry.dev/agents/tool/results"
+	"gantry.dev/agents/tool/watch"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -333,6 +335,43 @@ func TestALargeResultStandsByItsEnds(t *testing.T) {
 		require.True(t, strings.HasPrefix(blocks[0].Body, "begin [[end 00]] é"))
 		require.True(t, strings.HasSuffix(blocks[1].Body, "é end"))
 		require.Contains(t, reply, "… 7022 of 8021 bytes are left out here.")
-		require.NotContains(t, reply, prompt.ReadTool, "the run has no tool to read them")
+		require.NotContains(t, reply, results.Name, "the run has no tool to read them")
+	})
+}
+
+// shelf is where the house's runs read what their calls gave.
+type shelf struct{ house *house }
+
+func (s shelf) State(_ context.Context, id string) (*run.State, error) { return s.house.state(id), nil }
+
+func (s shelf) Texts(ctx context.Context, ids []string) (map[string]watch.Text, error) {
+	opened, err := s.house.Payloads(ctx, ids)
+	texts := map[string]watch.Text{}
+	for id, payload := range opened {
+		texts[id] = watch.Text{Bytes: payload.Bytes}
+	}
+	return texts, err
+}
+
+// What a prompt shows by its ends the model reads back, under the labels that it
+// has, by what the prompt itself says.
+func TestAModelReadsBackWhatItsPromptLeavesOut(t *testing.T) {
+	o := small(100_000)
+	o.Tools = append(o.Tools, results.New(nil, "olga", "carl").Definition())
+	o.Builtins.Results = &agents.ResultTool{Owner: "olga", Contact: "carl"}
+	o.Agents[0].Tools = append(o.Agents[0].Tools, agents.ToolUse{Name: results.Name, Impact: policy.ImpactRead, Calls: 9})
+	o.Agents[0].ResultBytes = 2_000
+	inside(t, o, func(t *testing.T, h *house) {
+		h.does["things.read"] = saying(strings.Repeat("hay ", 5_000) + "needle" + strings.Repeat(" hay", 5_000))
+		h.inTurns([]model.Proposed{proposed("", "things.read", `{"id":"a"}`)},
+			[]model.Proposed{proposed("", results.Name, `{"result":"c1","search":"needle"}`), proposed("", results.Name, `{"result":"c7"}`)})
+		id := h.start("find it")
+		h.work()
+		state := h.state(id)
+		require.Equal(t, run.StatusCompleted, state.Status)
+		require.Contains(t, h.requests[1].Messages[3].Text, `… 38006 of 40006 bytes are left out here. results.read gives them: {"result":"c1","offset":1500}`)
+		require.Contains(t, h.text(state.Call(2).Result), `"offset":20000`)
+		require.Equal(t, policy.NewLabels("secret"), state.Call(2).Result.Marking.Labels)
+		require.Equal(t, results.FailedNoResult, state.Call(3).Code)
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/perform"
 	"gantry.dev/agents/tool"
+	"gantry.dev/agents/tool/results"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal/journaltest"
 	"gantry.dev/orchestrator/policy"
@@ -193,6 +194,9 @@ func (h *house) kit(o agents.Organisation) *perform.Kit {
 		switch d.Name {
 		case tool.AskName:
 			tools = append(tools, tool.NewAsk("olga", "carl"))
+			continue
+		case results.Name:
+			tools = append(tools, results.New(shelf{h}, "olga", "carl"))
 			continue
 		case tool.DelegateName:
 			tools = append(tools, tool.NewDelegate("olga", "carl"))

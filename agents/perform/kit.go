@@ -17,6 +17,7 @@ import (
 	"gantry.dev/agents/tool"
 	"gantry.dev/agents/tool/a2a"
 	"gantry.dev/agents/tool/findings"
+	"gantry.dev/agents/tool/results"
 	"gantry.dev/agents/tool/watch"
 )
 
@@ -27,7 +28,7 @@ type Builder struct {
 	Egress      func(agents.Organisation) (*tool.Egress, error) // what tools may reach
 	Credentials tool.Credentials
 	Memory      Memory        // what runs recall from; nil for none
-	Runs        watch.Journal // where sidecars look what happens in their main run; nil for none
+	Runs        watch.Journal // where sidecars look what happens in their main run, and runs what their calls gave; nil for none
 	Servers     Servers       // where MCP servers are reached; nil: their tools are not served here
 	// Provider opens a provider that is not embedded.
 	Provider func(agents.Model) (model.Provider, error)
@@ -96,6 +97,9 @@ func (b Builder) box(o agents.Organisation) (*tool.Box, error) {
 	}
 	if a := o.Builtins.Access; a != nil {
 		tools = append(tools, tool.NewAccess(a.Owner, a.Contact))
+	}
+	if r := o.Builtins.Results; r != nil {
+		tools = append(tools, results.New(b.Runs, r.Owner, r.Contact))
 	}
 	if f := o.Builtins.Findings; f != nil {
 		var brain findings.Memory // stays nil where there is none

@@ -10,6 +10,7 @@ import (
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/prompt"
 	"gantry.dev/agents/tool"
+	"gantry.dev/agents/tool/results"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/run"
 )
@@ -205,7 +206,7 @@ func (j *job) shownBytes(revision agents.Revision) int64 {
 		return 0
 	}
 	most := revision.ResultBytes
-	if !slices.ContainsFunc(revision.Tools, func(use agents.ToolUse) bool { return use.Name == prompt.ReadTool }) {
+	if !slices.ContainsFunc(revision.Tools, func(use agents.ToolUse) bool { return use.Name == results.Name }) {
 		return most
 	}
 	if most == 0 {

@@ -7,6 +7,7 @@ import (
 
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/tool"
+	"gantry.dev/agents/tool/results"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -139,15 +140,12 @@ func hitOf(hit tool.RecalledHit) run.Recalled {
 // reads reports whether the run has the tool that reads results.
 func (c *Compiler) reads() bool {
 	for _, spec := range c.tools {
-		if spec.Name == ReadTool {
+		if spec.Name == results.Name {
 			return true
 		}
 	}
 	return false
 }
-
-// ReadTool is the name of the tool that gives parts of results.
-const ReadTool = "results.read"
 
 // result is what a tool gave, as data: whole, or how it begins and ends where it
 // has more bytes than a prompt shows.
@@ -159,7 +157,7 @@ func (c *Compiler) result(call *run.Call) string {
 	begins, ends := head(body, most-most/4), tail(body, most/4)
 	gap := fmt.Sprintf("… %d of %d bytes are left out here.", len(body)-len(begins)-len(ends), len(body))
 	if c.reads() {
-		gap += fmt.Sprintf(" %s gives them: {\"result\":\"c%d\",\"offset\":%d}", ReadTool, call.CallProposed.Call, len(begins))
+		gap += fmt.Sprintf(" %s gives them: {\"result\":\"c%d\",\"offset\":%d}", results.Name, call.CallProposed.Call, len(begins))
 	}
 	return c.wrap(call.Tool, call.Result, begins) + "\n" + gap + "\n" + c.wrap(call.Tool, call.Result, ends)
 }
