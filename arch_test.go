@@ -45,9 +45,11 @@ var layers = map[string][]string{
 	"orchestrator/bus":                 {"orchestrator/canon", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/bus/bustest":         {"orchestrator/bus", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"agents":                           {"agents/bounded", "agents/catalogue", "agents/expression", "agents/manifest", "agents/route", "agents/server", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory/view", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "agents/tool/results"},
+	"agents":                           {"agents/bounded", "agents/catalogue", "agents/expression", "agents/manifest", "agents/route", "agents/server", "agents/tool", "agents/tool/findings", "agents/tool/watch", "memory/view", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "agents/evaluate"},
 	"agents/artifact":                  {"agents", "agents/expression", "agents/manifest", "agents/tool", "memory/document", "orchestrator/canon"},
 	"agents/bounded":                   {"orchestrator/canon"},
 	"agents/credential":                {},
+	"agents/evaluate":                  {"agents/expression", "agents/manifest", "orchestrator/canon", "orchestrator/policy"},
 	"agents/expression":                {"orchestrator/canon"},
 	"agents/catalogue":                 {"orchestrator/policy"},
 	"agents/route":                     {"agents/catalogue", "orchestrator/policy"},
@@ -121,6 +123,7 @@ var layers = map[string][]string{
 	"cmd/gantry/cli/ask":               {"cmd/gantry/client"},
 	"cmd/gantry/cli/brain":             {"cmd/gantry/cli/ask", "cmd/gantry/client"},
 	"cmd/gantry/cli/outreach":          {"cmd/gantry/cli/ask", "cmd/gantry/client"},
+	"cmd/gantry/cli/evaluation":        {"agents", "agents/evaluate", "agents/model", "agents/tool", "cmd/gantry/cli/ask", "cmd/gantry/client", "cmd/gantry/ledger", "cmd/gantry/wire", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/cli/lending":           {"cmd/gantry/cli/ask", "cmd/gantry/client"},
 	"cmd/gantry/cli/record":            {"agents/catalogue", "agents/model", "agents/model/exchange", "agents/model/recording"},
 	"cmd/gantry/cli/measure":           {"cmd/gantry/bench", "cmd/gantry/bench/obedient", "cmd/gantry/bench/recollection", "cmd/gantry/cli/ask"},
@@ -186,7 +189,7 @@ var homes = map[string][]string{
 }
 
 // pure packages use nothing that a second call could answer differently.
-var pure = []string{"agents/server", "agents/bounded", "agents/expression", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
+var pure = []string{"agents/server", "agents/bounded", "agents/expression", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect", "agents/evaluate"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 

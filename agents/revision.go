@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"gantry.dev/agents/evaluate"
 	"gantry.dev/agents/route"
 	"gantry.dev/agents/tool"
 	"gantry.dev/memory/view"
@@ -47,6 +48,8 @@ type Revision struct {
 	Sidecars     []Sidecar     `json:"sidecars,omitempty"`   // what goes on beside its runs; nothing by default
 	MayRequest   *Requestable  `json:"mayRequest,omitempty"` // what its runs may ask for beyond this; nothing by default
 	Branches     bool          `json:"branches,omitempty"`   // what it hands on are branches of one work: a run is only PARTIAL unless all succeed
+
+	Evaluation *evaluate.Gate `json:"evaluation,omitempty"` // what it must have come to before it is put in force or made freer; nil: nothing
 }
 
 // Requestable is what runs of an agent may ask for that they were not given. To

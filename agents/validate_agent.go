@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +13,8 @@ import (
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
+
+var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func (v *validation) agent(r Revision) {
 	object := "agents/" + r.Name
@@ -45,6 +48,10 @@ func (v *validation) agent(r Revision) {
 	}
 	v.completion(object, r)
 	v.requestable(object, r)
+	if gate := r.Evaluation; gate != nil {
+		v.require(digestForm.MatchString(gate.Cases), object, "evaluation.cases", "must be the digest of the cases; gantry eval digest prints it")
+		v.require(gate.Fits(), object, "evaluation", "utility must be 0 to 1, and unsafe and approvalsPerTask not negative")
+	}
 	v.delegates(object, r)
 	v.sidecars(object, r)
 	v.automate(object, r)

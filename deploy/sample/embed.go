@@ -5,7 +5,8 @@ package sample
 import "embed"
 
 // Files is the folder of the organisation as agents.LoadDir reads it. Files of
-// its tools lie below "files", and what its people remember below "memory".
+// its tools lie below "files", what its people remember below "memory", and
+// cases to try its agents on below "evaluations".
 //
-//go:embed organisation.yaml models.yaml agents personas servers tools policies scripts files memory
+//go:embed organisation.yaml models.yaml agents personas servers tools policies scripts files memory evaluations
 var Files embed.FS
