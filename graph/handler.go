@@ -14,6 +14,7 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/graph/edge"
+	"gantry.dev/graph/evaluated"
 	"gantry.dev/graph/generated"
 	"gantry.dev/graph/graphiql"
 	"gantry.dev/memory"
@@ -42,6 +43,7 @@ type Config struct {
 	Consents      Consents  // nil: nobody gives runs anything
 	Live          Live
 	Trees         Trees
+	Evaluations   evaluated.Evaluations // nil: nothing is measured
 	Directory     Directory
 	Verifier      *edge.Verifier
 	Limits        edge.Limits

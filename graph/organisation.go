@@ -8,6 +8,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/server"
 	"gantry.dev/graph/edge"
+	"gantry.dev/graph/evaluated"
 	"gantry.dev/graph/generated"
 	"gantry.dev/graph/opaque"
 	"gantry.dev/orchestrator/engine"
@@ -362,3 +363,75 @@ func killPayload(change Change, err error, client *string) (*generated.KillPaylo
 	}
 	return payload, nil
 }
+
+// measurements is who answers for evaluations. Errors: engine.ErrNotFound where
+// there are none.
+func (r root) measurements() (evaluated.Evaluations, error) {
+	if r.config.Evaluations == nil {
+		return nil, engine.ErrNotFound
+	}
+	return r.config.Evaluations, nil
+}
+
+// Evaluations lists what an agent's revisions came to.
+func (r queries) Evaluations(ctx context.Context, agent string) ([]*generated.Evaluation, error) {
+	caller, err := edge.CallerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known, err := r.measurements()
+	if err != nil {
+		return nil, err
+	}
+	list, err := known.List(ctx, caller, agent)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newViewer(ctx, r.config, caller, nil)
+	if err != nil {
+		return nil, err
+	}
+	return each(list, func(kept evaluated.Kept) *generated.Evaluation { return evaluated.Show(kept, v.actor) }), nil
+}
+
+// RecordEvaluation keeps what an agent came to.
+func (r mutations) RecordEvaluation(ctx context.Context, in generated.RecordEvaluationInput) (*generated.EvaluationPayload, error) {
+	var one evaluated.Kept
+	var replayed bool
+	c, err := r.command(ctx, in.CommandID)
+	if err == nil {
+		one, replayed, err = r.record(ctx, c, in.Report)
+	}
+	refusals, err := userErrors(err)
+	if err != nil {
+		return nil, err
+	}
+	payload := &generated.EvaluationPayload{UserErrors: refusals, ClientMutationID: in.ClientMutationID}
+	if len(refusals) > 0 {
+		return payload, nil
+	}
+	v, err := newViewer(ctx, r.config, c.caller, nil)
+	if err != nil {
+		return nil, err
+	}
+	payload.Outcome, payload.Evaluation = mutationOutcome(replayed), evaluated.Show(one, v.actor)
+	return payload, nil
+}
+
+func (r mutations) record(ctx context.Context, c command, report string) (evaluated.Kept, bool, error) {
+	known, err := r.measurements()
+	if err != nil {
+		return evaluated.Kept{}, false, err
+	}
+	if err := checkText("report", report, maxReport); err != nil {
+		return evaluated.Kept{}, false, err
+	}
+	result, err := evaluated.Read(report)
+	if err != nil {
+		return evaluated.Kept{}, false, &inputError{"INVALID", "report", "It must be what gantry eval --out writes."}
+	}
+	return known.Record(ctx, c.caller, c.id, result)
+}
+
+// maxReport is how many bytes the report of an evaluation may have.
+const maxReport = 512 << 10

@@ -3,6 +3,7 @@ package evaluate
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -200,4 +201,46 @@ func Quality(results []Result) map[string]float64 {
 		}
 	}
 	return quality
+}
+
+// mostPlayed bounds the playings of one result.
+const mostPlayed = 10_000
+
+var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// Fits reports whether the result has the form of one that was measured.
+func (r Result) Fits() bool {
+	if !plainName.MatchString(r.Agent) || !digestForm.MatchString(r.Revision) || !digestForm.MatchString(r.Cases) || r.Model == "" ||
+		len(r.Played) == 0 || len(r.Played) > mostPlayed {
+		return false
+	}
+	for _, s := range r.Played {
+		if !plainName.MatchString(s.Case) || s.Kind != Representative && s.Kind != Failure || s.Useful != (len(s.Missing) == 0) ||
+			len(s.Happened) > len(s.Attempts) || s.Approvals < 0 || s.Turns < 0 || s.MicroUSD < 0 || s.LatencyMs < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Met says why a revision has not come to what its gate asks for; nothing where
+// it has. Results are newest first. Of each model that the revision allows the
+// newest result on the gate's cases counts, and there must be one.
+func Met(gate Gate, revision string, models []string, results []Result) (why []string) {
+	judged := map[string]bool{}
+	for _, r := range results {
+		of := strings.Split(r.Model, "+")
+		if r.Revision != revision || r.Cases != gate.Cases || judged[r.Model] ||
+			slices.ContainsFunc(of, func(name string) bool { return !slices.Contains(models, name) }) {
+			continue
+		}
+		judged[r.Model] = true
+		for _, lack := range r.Figures().Unmet(gate) {
+			why = append(why, "with "+r.Model+" "+lack)
+		}
+	}
+	if len(judged) == 0 {
+		return []string{"no result of this revision on the cases that it names is kept"}
+	}
+	return why
 }

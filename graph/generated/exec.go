@@ -103,6 +103,7 @@ type MutationResolver interface {
 	Kill(ctx context.Context, input KillInput) (*KillPayload, error)
 	LiftKill(ctx context.Context, input LiftKillInput) (*KillPayload, error)
 	PinTool(ctx context.Context, input PinToolInput) (*PinToolPayload, error)
+	RecordEvaluation(ctx context.Context, input RecordEvaluationInput) (*EvaluationPayload, error)
 	CreateSchedule(ctx context.Context, input CreateScheduleInput) (*SchedulePayload, error)
 	PauseSchedule(ctx context.Context, input ChangeScheduleInput) (*SchedulePayload, error)
 	ResumeSchedule(ctx context.Context, input ChangeScheduleInput) (*SchedulePayload, error)
@@ -125,6 +126,7 @@ type QueryResolver interface {
 	Conversation(ctx context.Context, id string) (*Conversation, error)
 	Runs(ctx context.Context, filter *RunFilter, first int, after *string) (*RunConnection, error)
 	Run(ctx context.Context, id string) (*Run, error)
+	Evaluations(ctx context.Context, agent string) ([]*Evaluation, error)
 	Schedules(ctx context.Context, first int, after *string) (*ScheduleConnection, error)
 	Schedule(ctx context.Context, id string) (*Schedule, error)
 	Inbox(ctx context.Context) ([]*InboxItem, error)
@@ -220,6 +222,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("PromoteInput", ec.unmarshalInputPromoteInput),
 			graphql.NewInputUnmarshaler("PublishAgentInput", ec.unmarshalInputPublishAgentInput),
 			graphql.NewInputUnmarshaler("RecallAgentInput", ec.unmarshalInputRecallAgentInput),
+			graphql.NewInputUnmarshaler("RecordEvaluationInput", ec.unmarshalInputRecordEvaluationInput),
 			graphql.NewInputUnmarshaler("RememberDocumentInput", ec.unmarshalInputRememberDocumentInput),
 			graphql.NewInputUnmarshaler("RememberInput", ec.unmarshalInputRememberInput),
 			graphql.NewInputUnmarshaler("RemoveParticipantInput", ec.unmarshalInputRemoveParticipantInput),
@@ -426,6 +429,11 @@ type Query {
     "Global id."
     id: ID!
   ): Run
+  "What the revisions of an agent came to on cases, the latest first; for those who answer for the agent."
+  evaluations(
+    "The agent's name."
+    agent: String!
+  ): [Evaluation!]!
   "The schedules that the viewer made, that are for the viewer, or for a service whose manager the viewer is; latest first."
   schedules(
     "How many, 100 at most."
@@ -2667,6 +2675,11 @@ type Mutation {
     "What was looked at."
     input: PinToolInput!
   ): PinToolPayload!
+  "Keeps what an agent's revision came to on cases, on the word of somebody who answers for the agent."
+  recordEvaluation(
+    "What was measured."
+    input: RecordEvaluationInput!
+  ): EvaluationPayload!
   "Makes a schedule: runs that begin by themselves. Only people make one, for themselves or for a service whose manager they are."
   createSchedule(
     "The schedule."
@@ -3949,6 +3962,64 @@ type Subscription {
     run: ID!
   ): TurnDelta!
 }
+
+"What one revision of an agent came to on a set of cases with a model."
+type Evaluation {
+  "The agent's name."
+  agent: String!
+  "The digest of the revision."
+  revision: String!
+  "The model that answered; several are joined by +."
+  model: String!
+  "The digest of the set of cases."
+  cases: String!
+  "On whose word it is kept."
+  recordedBy: Actor!
+  "When it was recorded."
+  recordedAt: Time!
+  "How many playings it is of."
+  played: Int!
+  "The part of the playings that were useful and in which nothing unsafe happened."
+  utility: Float!
+  "The same among cases in which something is missing, wrong, or wants the agent to go astray; 1 without any."
+  failureUtility: Float!
+  "Unsafe things that were tried."
+  unsafeAttempts: Int!
+  "Unsafe things that were done, or may have been."
+  unsafeHappened: Int!
+  "Approvals that a playing asked for, on average."
+  approvalsPerTask: Float!
+  "Model turns of a playing, on average."
+  turnsPerTask: Float!
+  "What it cost in all."
+  money: MicroUsd!
+  "Milliseconds from the beginning of a playing to its end: the median."
+  latencyMsMedian: Int!
+  "The same, 95 of 100."
+  latencyMsP95: Int!
+}
+
+"What was measured."
+input RecordEvaluationInput {
+  "The text that ` + "`" + `gantry eval --out` + "`" + ` wrote."
+  report: String!
+  "Made by the client: a repeat returns the first result."
+  commandId: String
+  "Comes back in the payload."
+  clientMutationId: String
+}
+
+"What came of recording a result."
+type EvaluationPayload {
+  "As it is kept; null when it was not accepted."
+  evaluation: Evaluation
+  "Whether it was accepted now; null when it was not accepted."
+  outcome: MutationOutcome
+  "Why it was not accepted."
+  userErrors: [UserError!]!
+  "From the input."
+  clientMutationId: String
+}
 `, BuiltIn: false},
 }
 var parsedSchema = gqlparser.MustLoadSchema(sources...)
@@ -4611,6 +4682,58 @@ func (ec *executionContext) childFields_EntryEdge(ctx context.Context, field gra
 		return ec.fieldContext_EntryEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type EntryEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_Evaluation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "agent":
+		return ec.fieldContext_Evaluation_agent(ctx, field)
+	case "revision":
+		return ec.fieldContext_Evaluation_revision(ctx, field)
+	case "model":
+		return ec.fieldContext_Evaluation_model(ctx, field)
+	case "cases":
+		return ec.fieldContext_Evaluation_cases(ctx, field)
+	case "recordedBy":
+		return ec.fieldContext_Evaluation_recordedBy(ctx, field)
+	case "recordedAt":
+		return ec.fieldContext_Evaluation_recordedAt(ctx, field)
+	case "played":
+		return ec.fieldContext_Evaluation_played(ctx, field)
+	case "utility":
+		return ec.fieldContext_Evaluation_utility(ctx, field)
+	case "failureUtility":
+		return ec.fieldContext_Evaluation_failureUtility(ctx, field)
+	case "unsafeAttempts":
+		return ec.fieldContext_Evaluation_unsafeAttempts(ctx, field)
+	case "unsafeHappened":
+		return ec.fieldContext_Evaluation_unsafeHappened(ctx, field)
+	case "approvalsPerTask":
+		return ec.fieldContext_Evaluation_approvalsPerTask(ctx, field)
+	case "turnsPerTask":
+		return ec.fieldContext_Evaluation_turnsPerTask(ctx, field)
+	case "money":
+		return ec.fieldContext_Evaluation_money(ctx, field)
+	case "latencyMsMedian":
+		return ec.fieldContext_Evaluation_latencyMsMedian(ctx, field)
+	case "latencyMsP95":
+		return ec.fieldContext_Evaluation_latencyMsP95(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Evaluation", field.Name)
+}
+
+func (ec *executionContext) childFields_EvaluationPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "evaluation":
+		return ec.fieldContext_EvaluationPayload_evaluation(ctx, field)
+	case "outcome":
+		return ec.fieldContext_EvaluationPayload_outcome(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_EvaluationPayload_userErrors(ctx, field)
+	case "clientMutationId":
+		return ec.fieldContext_EvaluationPayload_clientMutationId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type EvaluationPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Explained(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6421,6 +6544,20 @@ func (ec *executionContext) field_Mutation_recallAgent_args(ctx context.Context,
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_recordEvaluation_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (RecordEvaluationInput, error) {
+			return ec.unmarshalNRecordEvaluationInput2gantryᚗdevᚋgraphᚋgeneratedᚐRecordEvaluationInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_rememberDocument_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -6762,6 +6899,20 @@ func (ec *executionContext) field_Query_conversations_args(ctx context.Context, 
 		return nil, err
 	}
 	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_evaluations_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "agent",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["agent"] = arg0
 	return args, nil
 }
 
@@ -13309,6 +13460,493 @@ func (ec *executionContext) fieldContext_EntryEdge_node(_ context.Context, field
 	return fc, nil
 }
 
+func (ec *executionContext) _Evaluation_agent(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_agent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Agent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_agent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "String")
+}
+
+func (ec *executionContext) _Evaluation_revision(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_revision(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Revision, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_revision(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "String")
+}
+
+func (ec *executionContext) _Evaluation_model(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_model(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Model, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_model(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "String")
+}
+
+func (ec *executionContext) _Evaluation_cases(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_cases(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cases, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_cases(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "String")
+}
+
+func (ec *executionContext) _Evaluation_recordedBy(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_recordedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RecordedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Actor) graphql.Marshaler {
+			return ec.marshalNActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_recordedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Evaluation",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Actor(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Evaluation_recordedAt(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_recordedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RecordedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_recordedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Evaluation_played(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_played(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Played, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_played(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Evaluation_utility(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_utility(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Utility, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_utility(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "Float")
+}
+
+func (ec *executionContext) _Evaluation_failureUtility(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_failureUtility(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FailureUtility, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_failureUtility(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "Float")
+}
+
+func (ec *executionContext) _Evaluation_unsafeAttempts(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_unsafeAttempts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UnsafeAttempts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_unsafeAttempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Evaluation_unsafeHappened(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_unsafeHappened(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UnsafeHappened, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_unsafeHappened(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Evaluation_approvalsPerTask(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_approvalsPerTask(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ApprovalsPerTask, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_approvalsPerTask(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "Float")
+}
+
+func (ec *executionContext) _Evaluation_turnsPerTask(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_turnsPerTask(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TurnsPerTask, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_turnsPerTask(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "Float")
+}
+
+func (ec *executionContext) _Evaluation_money(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_money(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Money, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_money(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _Evaluation_latencyMsMedian(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_latencyMsMedian(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LatencyMsMedian, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_latencyMsMedian(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Evaluation_latencyMsP95(ctx context.Context, field graphql.CollectedField, obj *Evaluation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Evaluation_latencyMsP95(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LatencyMsP95, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Evaluation_latencyMsP95(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Evaluation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _EvaluationPayload_evaluation(ctx context.Context, field graphql.CollectedField, obj *EvaluationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EvaluationPayload_evaluation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Evaluation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Evaluation) graphql.Marshaler {
+			return ec.marshalOEvaluation2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐEvaluation(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EvaluationPayload_evaluation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EvaluationPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Evaluation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EvaluationPayload_outcome(ctx context.Context, field graphql.CollectedField, obj *EvaluationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EvaluationPayload_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *MutationOutcome) graphql.Marshaler {
+			return ec.marshalOMutationOutcome2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMutationOutcome(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EvaluationPayload_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EvaluationPayload", field, false, false, "MutationOutcome")
+}
+
+func (ec *executionContext) _EvaluationPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *EvaluationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EvaluationPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EvaluationPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EvaluationPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EvaluationPayload_clientMutationId(ctx context.Context, field graphql.CollectedField, obj *EvaluationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EvaluationPayload_clientMutationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClientMutationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EvaluationPayload_clientMutationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EvaluationPayload", field, false, false, "String")
+}
+
 func (ec *executionContext) _Explained_question(ctx context.Context, field graphql.CollectedField, obj *Explained) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18497,6 +19135,50 @@ func (ec *executionContext) fieldContext_Mutation_pinTool(ctx context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_recordEvaluation(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_recordEvaluation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RecordEvaluation(ctx, fc.Args["input"].(RecordEvaluationInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *EvaluationPayload) graphql.Marshaler {
+			return ec.marshalNEvaluationPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐEvaluationPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_recordEvaluation(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EvaluationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_recordEvaluation_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_createSchedule(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20284,6 +20966,50 @@ func (ec *executionContext) fieldContext_Query_run(ctx context.Context, field gr
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_run_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_evaluations(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_evaluations(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Evaluations(ctx, fc.Args["agent"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Evaluation) graphql.Marshaler {
+			return ec.marshalNEvaluation2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐEvaluationᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_evaluations(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Evaluation(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_evaluations_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -31069,6 +31795,62 @@ func UnmarshalRecallAgentInput(ctx context.Context, raw any) (RecallAgentInput, 
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputRecordEvaluationInput(ctx context.Context, obj any) (RecordEvaluationInput, error) {
+	var it RecordEvaluationInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"report", "commandId", "clientMutationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "report":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("report"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Report = data
+		case "commandId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CommandID = data
+		case "clientMutationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientMutationId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientMutationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRecordEvaluationInput unmarshals raw into the RecordEvaluationInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRecordEvaluationInput(ctx context.Context, raw any) (RecordEvaluationInput, error) {
+	var out RecordEvaluationInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RecordEvaluationInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputRememberDocumentInput(ctx context.Context, obj any) (RememberDocumentInput, error) {
 	var it RememberDocumentInput
 	if obj == nil {
@@ -34923,6 +35705,162 @@ func (ec *executionContext) _EntryEdge(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var evaluationImplementors = []string{"Evaluation"}
+
+func (ec *executionContext) _Evaluation(ctx context.Context, sel ast.SelectionSet, obj *Evaluation) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, evaluationImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Evaluation")
+		case "agent":
+			out.Values[i] = ec._Evaluation_agent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "revision":
+			out.Values[i] = ec._Evaluation_revision(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "model":
+			out.Values[i] = ec._Evaluation_model(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cases":
+			out.Values[i] = ec._Evaluation_cases(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "recordedBy":
+			out.Values[i] = ec._Evaluation_recordedBy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "recordedAt":
+			out.Values[i] = ec._Evaluation_recordedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "played":
+			out.Values[i] = ec._Evaluation_played(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "utility":
+			out.Values[i] = ec._Evaluation_utility(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failureUtility":
+			out.Values[i] = ec._Evaluation_failureUtility(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "unsafeAttempts":
+			out.Values[i] = ec._Evaluation_unsafeAttempts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "unsafeHappened":
+			out.Values[i] = ec._Evaluation_unsafeHappened(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "approvalsPerTask":
+			out.Values[i] = ec._Evaluation_approvalsPerTask(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "turnsPerTask":
+			out.Values[i] = ec._Evaluation_turnsPerTask(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "money":
+			out.Values[i] = ec._Evaluation_money(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "latencyMsMedian":
+			out.Values[i] = ec._Evaluation_latencyMsMedian(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "latencyMsP95":
+			out.Values[i] = ec._Evaluation_latencyMsP95(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var evaluationPayloadImplementors = []string{"EvaluationPayload"}
+
+func (ec *executionContext) _EvaluationPayload(ctx context.Context, sel ast.SelectionSet, obj *EvaluationPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, evaluationPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("EvaluationPayload")
+		case "evaluation":
+			out.Values[i] = ec._EvaluationPayload_evaluation(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._EvaluationPayload_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._EvaluationPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "clientMutationId":
+			out.Values[i] = ec._EvaluationPayload_clientMutationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var explainedImplementors = []string{"Explained"}
 
 func (ec *executionContext) _Explained(ctx context.Context, sel ast.SelectionSet, obj *Explained) graphql.Marshaler {
@@ -36598,6 +37536,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "recordEvaluation":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_recordEvaluation(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "createSchedule":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createSchedule(ctx, field)
@@ -37178,6 +38123,12 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, false,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_run(ctx, field)
+				})
+		case "evaluations":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_evaluations(ctx, field)
 				})
 		case "schedules":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
@@ -40947,6 +41898,38 @@ func (ec *executionContext) marshalNEntryKind2gantryᚗdevᚋgraphᚋgenerated�
 	return v
 }
 
+func (ec *executionContext) marshalNEvaluation2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐEvaluationᚄ(ctx context.Context, sel ast.SelectionSet, v []*Evaluation) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNEvaluation2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐEvaluation(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNEvaluation2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐEvaluation(ctx context.Context, sel ast.SelectionSet, v *Evaluation) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Evaluation!")
+		return graphql.Null
+	}
+	return ec._Evaluation(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNEvaluationPayload2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐEvaluationPayload(ctx context.Context, sel ast.SelectionSet, v *EvaluationPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "EvaluationPayload!")
+		return graphql.Null
+	}
+	return ec._EvaluationPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNExplained2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐExplained(ctx context.Context, sel ast.SelectionSet, v *Explained) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Explained!")
@@ -41837,6 +42820,11 @@ func (ec *executionContext) marshalNRecollection2ᚖgantryᚗdevᚋgraphᚋgener
 		return graphql.Null
 	}
 	return ec._Recollection(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRecordEvaluationInput2gantryᚗdevᚋgraphᚋgeneratedᚐRecordEvaluationInput(ctx context.Context, v any) (RecordEvaluationInput, error) {
+	res, err := ec.unmarshalInputRecordEvaluationInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNRememberDocumentInput2gantryᚗdevᚋgraphᚋgeneratedᚐRememberDocumentInput(ctx context.Context, v any) (RememberDocumentInput, error) {
@@ -43052,6 +44040,13 @@ func (ec *executionContext) marshalOEnd2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐEn
 		return graphql.Null
 	}
 	return ec._End(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOEvaluation2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐEvaluation(ctx context.Context, sel ast.SelectionSet, v *Evaluation) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Evaluation(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOExplained2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐExplained(ctx context.Context, sel ast.SelectionSet, v *Explained) graphql.Marshaler {

@@ -836,6 +836,54 @@ type EntryEdge struct {
 	Node *Entry `json:"node"`
 }
 
+// What one revision of an agent came to on a set of cases with a model.
+type Evaluation struct {
+	// The agent's name.
+	Agent string `json:"agent"`
+	// The digest of the revision.
+	Revision string `json:"revision"`
+	// The model that answered; several are joined by +.
+	Model string `json:"model"`
+	// The digest of the set of cases.
+	Cases string `json:"cases"`
+	// On whose word it is kept.
+	RecordedBy *Actor `json:"recordedBy"`
+	// When it was recorded.
+	RecordedAt time.Time `json:"recordedAt"`
+	// How many playings it is of.
+	Played int `json:"played"`
+	// The part of the playings that were useful and in which nothing unsafe happened.
+	Utility float64 `json:"utility"`
+	// The same among cases in which something is missing, wrong, or wants the agent to go astray; 1 without any.
+	FailureUtility float64 `json:"failureUtility"`
+	// Unsafe things that were tried.
+	UnsafeAttempts int `json:"unsafeAttempts"`
+	// Unsafe things that were done, or may have been.
+	UnsafeHappened int `json:"unsafeHappened"`
+	// Approvals that a playing asked for, on average.
+	ApprovalsPerTask float64 `json:"approvalsPerTask"`
+	// Model turns of a playing, on average.
+	TurnsPerTask float64 `json:"turnsPerTask"`
+	// What it cost in all.
+	Money int64 `json:"money"`
+	// Milliseconds from the beginning of a playing to its end: the median.
+	LatencyMsMedian int `json:"latencyMsMedian"`
+	// The same, 95 of 100.
+	LatencyMsP95 int `json:"latencyMsP95"`
+}
+
+// What came of recording a result.
+type EvaluationPayload struct {
+	// As it is kept; null when it was not accepted.
+	Evaluation *Evaluation `json:"evaluation,omitempty"`
+	// Whether it was accepted now; null when it was not accepted.
+	Outcome *MutationOutcome `json:"outcome,omitempty"`
+	// Why it was not accepted.
+	UserErrors []*UserError `json:"userErrors"`
+	// From the input.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
 // One question about a run and its answer.
 type Explained struct {
 	// The question, in words.
@@ -1603,6 +1651,16 @@ type Recollection struct {
 	Integrity Integrity `json:"integrity"`
 	// Which parts could not be asked, for example `DENSE`; empty when the answer is whole.
 	Degraded []string `json:"degraded"`
+}
+
+// What was measured.
+type RecordEvaluationInput struct {
+	// The text that `gantry eval --out` wrote.
+	Report string `json:"report"`
+	// Made by the client: a repeat returns the first result.
+	CommandID *string `json:"commandId,omitempty"`
+	// Comes back in the payload.
+	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
 // A document to remember. Exactly one of text and content is given.

@@ -15,6 +15,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/access"
 	"gantry.dev/cmd/gantry/cli/ask"
 	"gantry.dev/cmd/gantry/cli/brain"
+	"gantry.dev/cmd/gantry/cli/evaluation"
 	"gantry.dev/cmd/gantry/cli/lending"
 	"gantry.dev/cmd/gantry/cli/measure"
 	"gantry.dev/cmd/gantry/cli/people"
@@ -44,6 +45,7 @@ func Root() *cobra.Command {
 	root.AddCommand(research.Command(house))
 	root.AddCommand(people.Commands()...)
 	root.AddCommand(schedule.Command(), tree.Command(), tools.Command())
+	root.AddCommand(evaluation.Command())
 	root.AddCommand(sidecar.Commands()...)
 	root.AddCommand(record.Command(func(provider string, server exchange.Server) (model.Provider, error) {
 		return wire.ProviderAt(provider, server, false)

@@ -88,6 +88,9 @@ func (a Agents) Publish(ctx context.Context, caller graph.Caller, commandID stri
 		return "", graph.Change{}, &run.Refusal{Code: "INVALID", Detail: "The manifest is not valid UTF-8 text."}
 	}
 	change, err := a.Alter(ctx, caller, commandID, []any{"publish", digest}, func(o agents.Organisation) (Step, bool, error) {
+		if err := a.measured(ctx, o.Name, revision); err != nil {
+			return Step{}, false, err
+		}
 		tried := func() (agents.Organisation, string, error) {
 			view, err := o.Proposable(caller.Principal, revision)
 			return view, view.SecondPerson(caller.Principal.ID, revision), err
@@ -124,6 +127,9 @@ func (a Agents) SetStage(ctx context.Context, caller graph.Caller, commandID, na
 		if stage <= o.Stage(revision) {
 			next, err := decide(o, caller.Principal.ID, "", evidence)
 			return Step{Next: &next}, false, err
+		}
+		if err := a.measured(ctx, o.Name, revision); err != nil {
+			return Step{}, false, err
 		}
 		body, err := json.Marshal(staged{stage, evidence})
 		if err != nil {

@@ -9,8 +9,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/evaluate"
 	"gantry.dev/agents/perform"
 	"gantry.dev/graph"
 	"gantry.dev/memory"
@@ -34,6 +36,36 @@ type Service struct {
 	Notices   *notice.Store
 	Brain     memory.Brain // nil: nothing is remembered
 	Feed      Feed         // of what changes in it
+	Measured  Measured     // what agents came to; nil: nothing was measured
+}
+
+// Measured knows what agents came to on cases.
+type Measured interface {
+	// Measured returns the latest results of an agent, the newest first.
+	Measured(ctx context.Context, organisation, agent string) ([]evaluate.Result, error)
+}
+
+// measured refuses what an agent's revision has not come to, where it says that
+// it must.
+func (s *Service) measured(ctx context.Context, organisation string, revision agents.Revision) error {
+	if revision.Evaluation == nil {
+		return nil
+	}
+	var results []evaluate.Result
+	if s.Measured != nil {
+		var err error
+		if results, err = s.Measured.Measured(ctx, organisation, revision.Name); err != nil {
+			return err
+		}
+	}
+	digest, err := revision.Digest()
+	if err != nil {
+		return err
+	}
+	if why := evaluate.Met(*revision.Evaluation, digest, revision.Models, results); len(why) > 0 {
+		return &run.Refusal{Code: "NOT_EVALUATED", Detail: "The revision has not come to what its evaluation asks for (" + strings.Join(why, "; ") + "); try it with gantry eval and keep the result."}
+	}
+	return nil
 }
 
 // Feed tells what changes in memory.

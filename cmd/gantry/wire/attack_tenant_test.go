@@ -86,6 +86,8 @@ var names = map[string]string{
 	"Mutation.dispatchSidecar.input.brief":               "",
 	"Mutation.delegate.input.agent":                      "agent",
 	"Mutation.delegate.input.brief":                      "",
+	"Query.evaluations.agent":                            "agent",
+	"Mutation.recordEvaluation.input.report":             "",
 	"Query.agent.name":                                   "agent", "Query.runs.filter.agent": "agent", "Query.runs.filter.subject": "principal",
 	"Mutation.startConversation.input.participants": "principal", "Mutation.sendMessage.input.agent": "agent", "Mutation.startRun.input.agent": "agent",
 	"Mutation.createSchedule.input.name": "", "Mutation.createSchedule.input.agent": "agent", "Mutation.createSchedule.input.cron": "", "Mutation.createSchedule.input.zone": "", "Mutation.createSchedule.input.subject": "principal",

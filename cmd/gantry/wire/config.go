@@ -14,6 +14,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/credential"
 	"gantry.dev/agents/model"
+	"gantry.dev/agents/tool"
 	"gantry.dev/cmd/gantry/telemetry"
 	"gantry.dev/orchestrator/schedule"
 )
@@ -47,6 +48,8 @@ type Config struct {
 	Vaults      map[string]credential.Source // more places that secrets come from, by scheme
 	Log         *slog.Logger
 	Runs        int // runs advanced side by side; 0: 64
+	// Egress says what tools may reach; nil: what their organisation says.
+	Egress func(agents.Organisation) (*tool.Egress, error)
 	// Provider opens the models that are not built in; nil: OpenAI's protocol.
 	Provider func(agents.Model) (model.Provider, error)
 
@@ -59,6 +62,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Database == "" {
 		c.Database = "sqlite:" + filepath.Join(c.Folder, "gantry.db")
+	}
+	if c.Egress == nil {
+		c.Egress = egressOf
 	}
 	if c.Issuer == "" {
 		c.Issuer = "gantry"

@@ -255,7 +255,7 @@ func (d done) code() string {
 
 var payloads = map[string]string{
 	"startConversation": "conversation{id}", "addParticipant": "conversation{id}", "removeParticipant": "conversation{id}", "setTurns": "conversation{id}",
-	"sendMessage": "conversation{id} run{id status}", "setBudget": "", "kill": "awaitsSecondPerson", "liftKill": "awaitsSecondPerson",
+	"sendMessage": "conversation{id} run{id status}", "setBudget": "", "recordEvaluation": "", "kill": "awaitsSecondPerson", "liftKill": "awaitsSecondPerson",
 	"publishAgent": "agent{name stage stopped} awaitsSecondPerson", "setStage": "agent{name stage stopped} awaitsSecondPerson",
 }
 

@@ -11,10 +11,12 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/credential"
+	"gantry.dev/agents/evaluate/kept"
 	"gantry.dev/agents/perform"
 	"gantry.dev/agents/tool/mcp"
 	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/cmd/gantry/service/beside"
+	"gantry.dev/cmd/gantry/service/evaluation"
 	"gantry.dev/cmd/gantry/service/groups"
 	"gantry.dev/cmd/gantry/service/scheduling"
 	"gantry.dev/cmd/gantry/telemetry"
@@ -41,6 +43,7 @@ type Platform struct {
 	world    *engine.RealWorld
 	turns    *groups.Follower
 	calendar *calendar.Calendar
+	results  *kept.Results
 	notary   *notary.Notary // nil where this process signs no heads
 	memory   remembering
 	secrets  *credential.Store
@@ -106,7 +109,9 @@ func (p *Platform) build(ctx context.Context) (err error) {
 		}
 	}
 	p.servers = p.openServers()
-	p.Kits = service.NewKits(p.Store, perform.Builder{Files: p.files, Memory: p.Brain, Runs: beside.Watch{Service: p.Service}, Egress: egressOf, Credentials: p.secrets, Provider: p.provider, Servers: p.servers})
+	p.results = kept.New(p.Store)
+	p.Measured = evaluation.Evaluations{Service: p.Service, Results: p.results}
+	p.Kits = service.NewKits(p.Store, perform.Builder{Quality: evaluation.NewQuality(p.results, time.Now), Files: p.files, Memory: p.Brain, Runs: beside.Watch{Service: p.Service}, Egress: p.Config.Egress, Credentials: p.secrets, Provider: p.provider, Servers: p.servers})
 	p.Hub = bus.NewHub(p.Store, entries{p.Store})
 	p.relay = bus.NewRelay(p.bus, writers{p.Store}, p.Store)
 	var truth engine.Journal = p.Store

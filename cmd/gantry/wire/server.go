@@ -16,6 +16,7 @@ import (
 	"gantry.dev/cmd/gantry/service"
 	"gantry.dev/cmd/gantry/service/beside"
 	"gantry.dev/cmd/gantry/service/brain"
+	"gantry.dev/cmd/gantry/service/evaluation"
 	"gantry.dev/cmd/gantry/service/groups"
 	"gantry.dev/cmd/gantry/service/lending"
 	"gantry.dev/cmd/gantry/service/research"
@@ -55,7 +56,8 @@ func (p *Platform) listen(ctx context.Context) error {
 		Schedules:  scheduling.Schedules{Service: p.Service, Calendar: p.calendar},
 		Researches: research.Researches{Service: p.Service}, Live: service.Live{Service: p.Service, Tasks: &p.streams}, Directory: p.Service, Verifier: p.verifier,
 		Trees: service.Trees{Service: p.Service, Tasks: &p.streams}, Sidecars: beside.Sidecars{Service: p.Service},
-		Limits: edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(), Introspection: p.Config.Dev, Origins: p.Config.Origins,
+		Evaluations: evaluation.Evaluations{Service: p.Service, Results: p.results},
+		Limits:      edge.DefaultLimits(), Connections: edge.DefaultConnectionLimits(), Introspection: p.Config.Dev, Origins: p.Config.Origins,
 		NewID: p.Source.ID, Clock: time.Now, Log: p.Config.Log,
 	})
 	if err != nil {

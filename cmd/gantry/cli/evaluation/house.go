@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ type Trial struct {
 	Material string // name of the folder in Files that the file tools read; empty: none
 	Draft    []byte // a revision in place of the agent's own; nil: its own
 	Model    string // of the catalogue, that answers every turn; empty: those of the revision
-	Servers  bool   // MCP servers are started and reached as the organisation declares them
+	Servers  bool   // MCP servers that run as processes are started as the organisation declares them
 	Secrets  map[string]string
 	Folder   string // where temporary folders are made; empty: the system's
 	// Provider opens the models that are not built in; nil: as a server does.
@@ -63,11 +64,9 @@ func (t Trial) organisation(agent string, stage policy.Stage, endpoints map[stri
 	if !known {
 		return o, revision, fmt.Errorf("there is no agent %q in the organisation", agent)
 	}
-	if o, err = t.alone(o, revision); err != nil {
+	if err := t.alone(o, revision); err != nil {
 		return o, revision, err
 	}
-	// What is real stays out of reach: the outside is the case's, or none.
-	o.Endpoints, o.Egress = endpoints, egress
 	// The stage is decided beside the revision, which stays what it is.
 	o.Stages = []agents.StageDecision{{Agent: agent, Stage: stage, Evidence: "evaluation", By: revision.Owner}}
 	if t.Model != "" {
@@ -79,13 +78,13 @@ func (t Trial) organisation(agent string, stage policy.Stage, endpoints map[stri
 }
 
 // alone refuses what would reach servers that are not the case's own.
-func (t Trial) alone(o agents.Organisation, revision agents.Revision) (agents.Organisation, error) {
+func (t Trial) alone(o agents.Organisation, revision agents.Revision) error {
 	for _, use := range revision.Tools {
 		if definition, _ := o.Tool(use.Name); definition.Kind == tool.KindMCP && !t.Servers {
-			return o, fmt.Errorf("agent %q uses %s of an MCP server, which a case cannot stand for; allow its servers to be reached, or try a draft without it", revision.Name, use.Name)
+			return fmt.Errorf("agent %q uses %s of an MCP server, which a case cannot stand for; allow its servers to be reached, or try a draft without it", revision.Name, use.Name)
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // answeredBy has one model of the catalogue answer under the name of each that
@@ -152,13 +151,32 @@ func (t Trial) build(ctx context.Context, h *house, agent string, c evaluate.Cas
 		return err
 	}
 	h.platform, err = wire.Open(ctx, wire.Config{Folder: filepath.Join(folder, "home"), Listen: "127.0.0.1:0", Files: files, Work: true, Dev: true,
-		Secrets: secrets, Provider: t.Provider, Log: slog.New(slog.DiscardHandler)})
+		Secrets: secrets, Provider: t.Provider, Egress: only(egress), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
 	h.undo = append(h.undo, h.platform.Close)
 	_, _, err = h.platform.Kits.Apply(ctx, h.organisation)
 	return err
+}
+
+// only lets tools reach the outside of a case, and nothing real.
+func only(addresses []string) func(agents.Organisation) (*tool.Egress, error) {
+	return func(agents.Organisation) (*tool.Egress, error) {
+		var allowed []tool.Destination
+		for _, address := range addresses {
+			host, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			number, err := strconv.Atoi(port)
+			if err != nil {
+				return nil, err
+			}
+			allowed = append(allowed, tool.Destination{Host: host, Port: number, Internal: true})
+		}
+		return tool.NewEgress(allowed, net.DefaultResolver, (&net.Dialer{}).DialContext)
+	}
 }
 
 // lay copies the organisation's files and puts those of the case over them.

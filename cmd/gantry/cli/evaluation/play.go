@@ -336,7 +336,9 @@ func (p *playing) add(ctx context.Context, s *run.State, found *evaluate.Facts) 
 		if s.Turns[i].Answer != nil {
 			found.Turns++
 			found.MicroUSD += s.Turns[i].Answer.Cost.MicroUSD
-			found.Models = append(found.Models, s.Turns[i].Model)
+			if s.ID == p.root { // what those below it answer with is their own revisions' matter
+				found.Models = append(found.Models, s.Turns[i].Model)
+			}
 		}
 	}
 	for i := range s.Calls {
