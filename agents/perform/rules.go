@@ -61,8 +61,10 @@ func (r *rules) Ceiling(acting run.Acting) policy.Authority {
 	var ceiling policy.Authority
 	for i, link := range acting.Links {
 		above, own := ceiling, r.own(link, acting.Subject)
-		given := r.given(link, acting.Subject, own)
-		above, own = policy.Widen(above, given), policy.Widen(own, given)
+		if i == 0 || above.Turns > 0 { // whose line may not act any more is given nothing
+			given := r.given(link, acting.Subject, own)
+			above, own = policy.Widen(above, given), policy.Widen(own, given)
+		}
 		switch {
 		case i > 0:
 			above.Depth = max(above.Depth-1, 0)

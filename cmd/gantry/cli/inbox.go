@@ -66,7 +66,7 @@ func itemLines(item client.Item, hints hints) []string {
 	case item.Question != nil:
 		lines, next = []string{"asks: " + oneLine(item.Question.Question.Display)}, []string{hints.command("answer", item.ID, "TEXT")}
 	case item.Access != nil:
-		lines, next = access.Lines(*item.Access), []string{hints.command("consent", item.ID), hints.command("refuse", item.ID)}
+		lines, next = access.Lines(*item.Access), []string{hints.command("consent", item.ID), hints.command("withhold", item.ID)}
 	case item.Limit != nil:
 		lines, next = []string{"limit " + item.Limit.Limit + ": " + item.Limit.Detail}, []string{hints.command("resume", id, "--turns N | --money N | --end")}
 	case item.Parked != nil:

@@ -22,6 +22,8 @@ type timeline struct {
 
 // fact is what any kind of event may hold of what is printed.
 type fact struct {
+	Access                         string
+	Want                           wanted
 	Turn, Call                     int
 	Through, Said                  int
 	RetryAtMs                      int64
@@ -166,6 +168,16 @@ func (t *timeline) byPeople(kind run.EventKind, f fact) []string {
 		return []string{fmt.Sprintf("%s answered question %s", who, f.Question)}
 	case run.KindQuestionVoided:
 		return []string{fmt.Sprintf("question %s became void: %s", f.Question, f.Cause)}
+	case run.KindAccessRequested:
+		return []string{fmt.Sprintf("call %d WANTS %s: %s — %s decides, digest %.12s", f.Call, f.Want.named(), t.calls[f.Call], names(f.Approvers), f.Digest)}
+	case run.KindAccessDecided:
+		word := "refused"
+		if f.Granted {
+			word = "consented to"
+		}
+		return []string{fmt.Sprintf("%s %s request %s", who, word, f.Access)}
+	case run.KindAccessVoided:
+		return []string{fmt.Sprintf("request %s became void: %s", f.Access, f.Cause)}
 	case run.KindUncertainResolved:
 		return []string{fmt.Sprintf("%s found of call %d: %s", who, f.Call, f.Resolution)}
 	case run.KindSteerAccepted:
@@ -193,6 +205,13 @@ func (t *timeline) byPeople(kind run.EventKind, f fact) []string {
 	return nil
 }
 
+// wanted is what a run asks for.
+type wanted struct{ Thing, Name string }
+
+func (w wanted) named() string {
+	return strings.TrimSpace(strings.ToLower(w.Thing) + " " + w.Name)
+}
+
 // judged tells of a verdict that no other event follows from.
 func judged(f fact) []string {
 	var by []string
@@ -213,6 +232,8 @@ func (h hints) after(kind run.EventKind, f fact) []string {
 	switch kind {
 	case run.KindApprovalRequested:
 		return h.decide(f.Approval)
+	case run.KindAccessRequested:
+		return []string{h.command("consent", f.Access), h.command("withhold", f.Access)}
 	case run.KindQuestionAsked:
 		return []string{h.command("answer", f.Question, "TEXT")}
 	}

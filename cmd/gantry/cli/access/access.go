@@ -13,7 +13,7 @@ import (
 	"gantry.dev/cmd/gantry/client"
 )
 
-// Commands returns "gantry requests", "gantry consent" and "gantry refuse".
+// Commands returns "gantry requests", "gantry consent" and "gantry withhold".
 func Commands() []*cobra.Command {
 	return []*cobra.Command{requestsCommand(), decideCommand(true), decideCommand(false)}
 }
@@ -58,7 +58,7 @@ func requestsCommand() *cobra.Command {
 var errUnseen = errors.New("you are not shown the arguments of the call, so you cannot consent; somebody who is must decide")
 
 func decideCommand(consent bool) *cobra.Command {
-	use, short, word := "refuse ID", "Refuse what a run asks you for", "refused"
+	use, short, word := "withhold ID", "Refuse a run what it asks you for", "refused"
 	if consent {
 		use, short, word = "consent ID", "Let one run use what it asks you for; its calls are still judged", "given"
 	}
