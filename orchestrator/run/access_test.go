@@ -127,7 +127,7 @@ func TestAToolThatChangedIsNotGiven(t *testing.T) {
 }
 
 // Whoever floods people with requests waits for an operator, as with approvals.
-func TestFault_N2_TooManyRequestsForAccessParkTheRun(t *testing.T) {
+func TestFault_F15_TooManyRequestsForAccessParkTheRun(t *testing.T) {
 	w := begin(t)
 	started := w.s.Started
 	started.Limits.Approvals = 3
