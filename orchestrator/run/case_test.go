@@ -29,6 +29,9 @@ type fixedRules struct {
 	withdrawn    bool   // an agent of the line may not act any more
 	forbids      string // tool that policy forbids
 	lent         bool   // a grant gives the run the tool "wanted"
+
+	quarantined bool     // tools are kept back
+	replaces    []string // revisions that "tool" stands in the place of
 }
 
 func (r *fixedRules) Revision() string       { return "config" + r.policy + r.tool }
@@ -47,6 +50,7 @@ func (r *fixedRules) Tool(name string) (policy.ToolFacts, bool) {
 	if name == "held" {
 		facts.Impact, facts.Class = policy.Reversible, policy.Keyed
 	}
+	facts.Quarantined, facts.Replaces = r.quarantined, r.replaces
 	switch name {
 	case "opaque":
 		facts.Impact, facts.Class = policy.Irreversible, policy.Opaque

@@ -139,6 +139,9 @@ func applyCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if err := p.Reconsider(ctx, organisation.Name); err != nil {
+					return err
+				}
 				word := "unchanged"
 				if changed {
 					word = "applied"

@@ -96,9 +96,9 @@ func (p *posting) organisation(t *testing.T, policyText string) func(o *agents.O
 	return func(o *agents.Organisation) {
 		offered, err := json.Marshal(tool.Offered{Server: "post", Tool: "send", Pin: p.offer.Pin(), Seen: &p.offer})
 		require.NoError(t, err)
-		o.Servers = []server.Server{p.registered()}
+		o.Servers = append(slices.Clone(o.Servers), p.registered())
 		o.Egress = append(o.Egress, strings.TrimPrefix(p.url, "http://"))
-		o.Tools = append(o.Tools, tool.Definition{Name: "post.send", Description: "Sends a letter to somebody.", Impact: policy.Irreversible, Class: policy.Opaque,
+		o.Tools = append(slices.Clone(o.Tools), tool.Definition{Name: "post.send", Description: "Sends a letter to somebody.", Impact: policy.Irreversible, Class: policy.Opaque,
 			Resource: "letter:{/to}", Input: json.RawMessage(`{"type":"object","required":["to"],"properties":{"to":{"type":"string","maxLength":100}}}`),
 			Timeout: tool.Duration(20 * time.Second), ResultBytes: 1000, Owner: controller, Contact: controller, Kind: tool.KindMCP,
 			Result: policy.Marking{Integrity: policy.FromTool}, Server: offered})
@@ -259,4 +259,36 @@ func TestFault_E11_APoisonedDescriptionNeverReachesAModel(t *testing.T) {
 	tomas.decide(waiting, false)
 	require.Equal(t, "COMPLETED", amara.ended(begun.ID).Status, "no is an answer like any other")
 	require.Zero(t, post.posted.Load())
+}
+
+// The server's list changes in the midst of a run, and the process is another
+// one: the run goes on with the tools that it began with. One that is gone is
+// refused by its code, and the run says so.
+func TestCase_23_ARunGoesOnWithTheToolsThatItBeganWith(t *testing.T) {
+	t.Parallel()
+	post := newPosting(t, true)
+	h := openHouse(t, plan{organisation: post.organisation(t, postHeld)})
+	amara, tomas := h.as(asker), h.as(controller)
+	kept, gone := amara.begin("one letter"), amara.begin("another letter")
+	first, second := tomas.held(kept.ID), tomas.held(gone.ID)
+
+	sdk.AddTool(post.Server, &sdk.Tool{Name: "burn"}, func(context.Context, *sdk.CallToolRequest, letter) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{}, nil, nil
+	})
+	h.close()
+	h.open()
+	amara, tomas = h.as(asker), h.as(controller)
+	tomas.decide(first, true)
+	ended := amara.ended(kept.ID)
+	require.Equal(t, "COMPLETED", ended.Status)
+	require.Equal(t, int64(1), post.posted.Load())
+	require.Empty(t, tomas.quarantines(), "another tool of the server is no change of this one")
+
+	post.RemoveTools("send")
+	tomas.decide(second, true)
+	ended = amara.ended(gone.ID)
+	require.Equal(t, "COMPLETED", ended.Status)
+	require.Equal(t, "FAILED", ended.Calls[0].Outcome)
+	require.Equal(t, "TOOL_GONE", ended.Calls[0].Code)
+	require.Equal(t, int64(1), post.posted.Load())
 }

@@ -79,7 +79,7 @@ func (a *adding) add(command *cobra.Command, name string) error {
 			return err
 		}
 		added++
-		if err := ask.Say(a.out, "wrote %s, pinned to %s", file(a.folder, d.Name), d.Digest()); err != nil {
+		if err := ask.Say(a.out, "wrote %s, pinned to %s", file(a.folder, d.Name), offer.Pin()); err != nil {
 			return err
 		}
 	}
