@@ -136,6 +136,7 @@ var layers = map[string][]string{
 	"cmd/gantry/cli/fanout":            {"cmd/gantry/cli/ask", "cmd/gantry/cli/research", "cmd/gantry/client", "deploy/sample/library"},
 	"cmd/gantry/service/research":      {"agents", "agents/perform", "agents/research", "agents/tool", "cmd/gantry/service", "graph", "graph/generated", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/cli/roundtable":        {"cmd/gantry/cli/ask", "cmd/gantry/client"},
+	"cmd/gantry/cli/protocols":         {"agents/tool/a2a", "cmd/gantry/cli/ask", "cmd/gantry/client", "graph/edge", "graph/mcp"},
 	"cmd/gantry/cli/tree":              {"cmd/gantry/cli/ask", "cmd/gantry/client"},
 	"cmd/gantry/cli/showcase":          {"cmd/gantry/cli/ask", "cmd/gantry/client", "deploy/sample", "orchestrator/run"},
 	"cmd/gantry/client":                {},

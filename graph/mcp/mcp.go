@@ -6,6 +6,8 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"strings"
 
@@ -48,6 +50,25 @@ func NewServer(config Config) *sdk.Server {
 	}
 	return server
 }
+
+// ServeStdio speaks with one client until it is gone, as whoever the schema is
+// asked as.
+func ServeStdio(ctx context.Context, config Config, in io.Reader, out io.Writer) error {
+	err := NewServer(config).Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}, MaxLineLength: maxLine})
+	if ctx.Err() != nil || errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// maxLine bounds one message of a client, in bytes.
+const maxLine = 1 << 20
+
+// unclosed is a writer that others close.
+type unclosed struct{ io.Writer }
+
+// Close leaves it open.
+func (unclosed) Close() error { return nil }
 
 // headers are those that pages of other origins may send.
 var headers = []string{"mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id", "last-event-id"}

@@ -20,6 +20,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/measure"
 	"gantry.dev/cmd/gantry/cli/people"
 	"gantry.dev/cmd/gantry/cli/policies"
+	"gantry.dev/cmd/gantry/cli/protocols"
 	"gantry.dev/cmd/gantry/cli/record"
 	"gantry.dev/cmd/gantry/cli/research"
 	"gantry.dev/cmd/gantry/cli/schedule"
@@ -40,6 +41,7 @@ func Root() *cobra.Command {
 		verifyCommand(), doctorCommand(), measure.Command(), policies.Command(policies.Folder), ledger.Command(), office.Command())
 	root.AddCommand(remote()...)
 	root.AddCommand(lending.Commands()...)
+	root.AddCommand(protocols.Commands(version())...)
 	house := brain.House{Ask: ask.Server, Say: ask.Say, JSON: ask.JSON, JSONFlag: ask.JSONFlag}
 	root.AddCommand(brain.Commands(house, sweepCommand(), rebuildCommand(), reembedCommand(), queueCommand())...)
 	root.AddCommand(research.Command(house))

@@ -112,6 +112,13 @@ func (c *Client) stream(ctx context.Context, document string, variables map[stri
 	return c.cut(ctx, io.ErrUnexpectedEOF)
 }
 
+// Stream reads one subscription until the server completes it, or until visit
+// returns an error, which is then returned. It does not go on after a cut.
+// Errors: *Error, those of visit and of the context.
+func (c *Client) Stream(ctx context.Context, document string, variables map[string]any, visit func(data json.RawMessage) error) error {
+	return c.stream(ctx, document, variables, visit)
+}
+
 // cut says that a stream broke, unless it is the caller who gave up.
 func (c *Client) cut(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

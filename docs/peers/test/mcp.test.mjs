@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { agent, approve, asker, base, bearing, House, outsider } from './gantry.mjs'
 
@@ -41,6 +42,17 @@ test('MCP, TypeScript SDK: a run from its start to its end', async (t) => {
   const theirs = await other.callTool({ name: 'read_run', arguments: { run: run.id } })
   const nobodys = await other.callTool({ name: 'read_run', arguments: { run: 'WyJydW4iXQ' } })
   assert.deepEqual(theirs, nobodys, 'what one may not know of is as what does not exist')
+})
+
+test('MCP, TypeScript SDK: a client on this machine starts gantry mcp', async (t) => {
+  const house = await House.open(t)
+  const client = new Client({ name: 'gantry-peers', version: '0' })
+  await client.connect(new StdioClientTransport({ command: process.env.GANTRY_BINARY, args: ['mcp', '--url', base(house)], env: { GANTRY_TOKEN: await house.token(asker), GANTRY_HOME: house.folder } }))
+  t.after(() => client.close())
+  const start = { agent, goal: 'Reconcile INV-1004.', idempotencyKey: 'one', waitSeconds: 25 }
+  const { run } = said(await client.callTool({ name: 'start_run', arguments: start }))
+  assert.deepEqual(run.waitingFor, ['APPROVAL'])
+  assert.match(said(await client.callTool({ name: 'read_run', arguments: { run: 'WyJydW4iXQ' } })), /^NOT_FOUND/)
 })
 
 test('MCP, TypeScript SDK: without a token a client learns where to ask for one', async (t) => {

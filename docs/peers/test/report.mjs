@@ -1,5 +1,5 @@
 // Prints what failed, and what was counted when nothing did.
-const needed = ['MCP, TypeScript SDK: a run from its start to its end', 'A2A, JavaScript SDK over JSON-RPC: a task from its start to its end',
+const needed = ['MCP, TypeScript SDK: a client on this machine starts gantry mcp', 'MCP, TypeScript SDK: a run from its start to its end', 'A2A, JavaScript SDK over JSON-RPC: a task from its start to its end',
   'A2A, JavaScript SDK over REST: a task from its start to its end', 'MCP conformance of the server', 'MCP conformance with the tools that the suite expects']
 
 export default async function* report(source) {
