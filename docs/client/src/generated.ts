@@ -57,6 +57,8 @@ export type WaitReason =
   | 'APPROVAL'
   /** A person's answer. */
   | 'QUESTION'
+  /** The owner of something that it may not use yet. */
+  | 'ACCESS'
   /** A person, because a limit was reached. */
   | 'LIMIT'
   /** A person's finding on a call that may or may not have happened. */
@@ -93,6 +95,8 @@ export type InboxKind =
   | 'APPROVAL'
   /** A question to answer. */
   | 'QUESTION'
+  /** Something that a run may not use yet. */
+  | 'ACCESS'
   /** A limit to raise, or a run to end. */
   | 'LIMIT'
   /** A call that may or may not have happened. */
