@@ -231,7 +231,25 @@ func (v *viewer) turn(t run.Turn) *generated.Turn {
 		usage := generated.TokenUsage(answer.Usage)
 		out.Usage, out.Cost, out.LatencyMs = &usage, amount(answer.Cost), &answer.LatencyMs
 	}
+	out.Context = contextOf(t)
 	return out
+}
+
+// contextOf is how much of its model's context a turn's prompt took up.
+func contextOf(t run.Turn) *generated.ContextUse {
+	if t.Context == nil {
+		return nil
+	}
+	use := &generated.ContextUse{Bytes: t.Context.Bytes, Tokens: t.Context.Tokens}
+	if t.Context.Limit > 0 {
+		use.Limit = &t.Context.Limit
+	}
+	if answer := t.Answer; answer != nil && !answer.Usage.Estimated && answer.Usage.Prompt() > 0 {
+		use.Tokens = answer.Usage.Prompt()
+		cached := int(answer.Usage.CacheRead * 100 / use.Tokens)
+		use.Cached = &cached
+	}
+	return use
 }
 
 func (v *viewer) steer(s run.SteerState) *generated.Steer {

@@ -157,6 +157,35 @@ func TestFault_D15_ALargerModelTakesWhatASmallerOneCannot(t *testing.T) {
 	})
 }
 
+// Whoever takes the run over after any record, also right after it got shorter,
+// builds the prompt that its owner would have sent.
+func TestFault_D15_AWorkerThatBeginsAnewBuildsTheSamePrompt(t *testing.T) {
+	inside(t, small(4_000), func(t *testing.T, h *house) {
+		h.reading(12, 1_500, nil)
+		id := h.start("Read all the things.")
+		h.work()
+		require.NotEmpty(t, compacted(h, id))
+		_, records, err := h.Load(t.Context(), id, 0)
+		require.NoError(t, err)
+		state, turns := &run.State{ID: id}, 0
+		for _, record := range records {
+			event, err := run.Decode(record)
+			require.NoError(t, err)
+			if began, is := event.(run.TurnStarted); is {
+				in := h.input(state)
+				in.Brief = state.Brief()
+				whole, err := prompt.Compile(in)
+				require.NoError(t, err)
+				require.Equal(t, whole.Digest, began.Prompt)
+				require.Equal(t, whole.Messages, h.requests[turns].Messages)
+				turns++
+			}
+			require.NoError(t, run.Replay(state, []run.Record{record}))
+		}
+		require.Equal(t, 13, turns)
+	})
+}
+
 // What does not fit in brief either ends in a limit that says so, in front of a
 // person or at once, after a number of requests that nothing makes larger.
 func TestCase_Line_12_ALoopAfterACompactionEnds(t *testing.T) {

@@ -1391,12 +1391,26 @@ type Turn {
   usage: TokenUsage
   "What it cost; null before the answer."
   cost: Amount
+  "How much of the model's context its prompt took up; null where nobody counted."
+  context: ContextUse
   "How long it took, in milliseconds; null before the answer."
   latencyMs: Int64
   "Why the last attempt failed; null for no failure."
   failure: String
   "When the next attempt is due; null for none."
   retryAt: Time
+}
+
+"How much of a model's context a prompt took up."
+type ContextUse {
+  "Bytes of the prompt."
+  bytes: Int64!
+  "Tokens of the prompt: as its provider counted them, else as they were estimated."
+  tokens: Int64!
+  "Tokens that prompt and answer may have; null where it is not declared."
+  limit: Int64
+  "Percent of the prompt that the provider had kept from before; null before the answer."
+  cached: Int
 }
 
 "Tokens of one model request."
@@ -1901,6 +1915,8 @@ enum LimitKind {
   NO_PROGRESS
   "The model cannot be reached or refuses our requests."
   MODEL
+  "Not even the briefest prompt fits the model."
+  CONTEXT
   "The completion could not be checked."
   CHECK
   "An agent above it, or its own, may not act any more."
@@ -4518,6 +4534,20 @@ func (ec *executionContext) childFields_Citation(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type Citation", field.Name)
 }
 
+func (ec *executionContext) childFields_ContextUse(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "bytes":
+		return ec.fieldContext_ContextUse_bytes(ctx, field)
+	case "tokens":
+		return ec.fieldContext_ContextUse_tokens(ctx, field)
+	case "limit":
+		return ec.fieldContext_ContextUse_limit(ctx, field)
+	case "cached":
+		return ec.fieldContext_ContextUse_cached(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ContextUse", field.Name)
+}
+
 func (ec *executionContext) childFields_Conversation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -5952,6 +5982,8 @@ func (ec *executionContext) childFields_Turn(ctx context.Context, field graphql.
 		return ec.fieldContext_Turn_usage(ctx, field)
 	case "cost":
 		return ec.fieldContext_Turn_cost(ctx, field)
+	case "context":
+		return ec.fieldContext_Turn_context(ctx, field)
 	case "latencyMs":
 		return ec.fieldContext_Turn_latencyMs(ctx, field)
 	case "failure":
@@ -12041,6 +12073,98 @@ func (ec *executionContext) _Citation_end(ctx context.Context, field graphql.Col
 }
 func (ec *executionContext) fieldContext_Citation_end(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Citation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ContextUse_bytes(ctx context.Context, field graphql.CollectedField, obj *ContextUse) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ContextUse_bytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bytes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ContextUse_bytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ContextUse", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ContextUse_tokens(ctx context.Context, field graphql.CollectedField, obj *ContextUse) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ContextUse_tokens(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tokens, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ContextUse_tokens(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ContextUse", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ContextUse_limit(ctx context.Context, field graphql.CollectedField, obj *ContextUse) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ContextUse_limit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Limit, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ContextUse_limit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ContextUse", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ContextUse_cached(ctx context.Context, field graphql.CollectedField, obj *ContextUse) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ContextUse_cached(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cached, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ContextUse_cached(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ContextUse", field, false, false, "Int")
 }
 
 func (ec *executionContext) _Conversation_id(ctx context.Context, field graphql.CollectedField, obj *Conversation) (ret graphql.Marshaler) {
@@ -27887,6 +28011,38 @@ func (ec *executionContext) fieldContext_Turn_cost(_ context.Context, field grap
 	return fc, nil
 }
 
+func (ec *executionContext) _Turn_context(ctx context.Context, field graphql.CollectedField, obj *Turn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Turn_context(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Context, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ContextUse) graphql.Marshaler {
+			return ec.marshalOContextUse2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐContextUse(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Turn_context(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Turn",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ContextUse(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Turn_latencyMs(ctx context.Context, field graphql.CollectedField, obj *Turn) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -35145,6 +35301,54 @@ func (ec *executionContext) _Citation(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
+var contextUseImplementors = []string{"ContextUse"}
+
+func (ec *executionContext) _ContextUse(ctx context.Context, sel ast.SelectionSet, obj *ContextUse) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, contextUseImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ContextUse")
+		case "bytes":
+			out.Values[i] = ec._ContextUse_bytes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "tokens":
+			out.Values[i] = ec._ContextUse_tokens(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "limit":
+			out.Values[i] = ec._ContextUse_limit(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "cached":
+			out.Values[i] = ec._ContextUse_cached(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var conversationImplementors = []string{"Conversation", "Node"}
 
 func (ec *executionContext) _Conversation(ctx context.Context, sel ast.SelectionSet, obj *Conversation) graphql.Marshaler {
@@ -40353,6 +40557,11 @@ func (ec *executionContext) _Turn(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "context":
+			out.Values[i] = ec._Turn_context(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "latencyMs":
 			out.Values[i] = ec._Turn_latencyMs(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -43985,6 +44194,13 @@ func (ec *executionContext) unmarshalOCeilingInput2ᚖgantryᚗdevᚋgraphᚋgen
 	}
 	res, err := ec.unmarshalInputCeilingInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOContextUse2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐContextUse(ctx context.Context, sel ast.SelectionSet, v *ContextUse) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ContextUse(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOConversation2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐConversation(ctx context.Context, sel ast.SelectionSet, v *Conversation) graphql.Marshaler {

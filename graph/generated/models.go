@@ -561,6 +561,18 @@ type ConsolidateInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
+// How much of a model's context a prompt took up.
+type ContextUse struct {
+	// Bytes of the prompt.
+	Bytes int64 `json:"bytes"`
+	// Tokens of the prompt: as its provider counted them, else as they were estimated.
+	Tokens int64 `json:"tokens"`
+	// Tokens that prompt and answer may have; null where it is not declared.
+	Limit *int64 `json:"limit,omitempty"`
+	// Percent of the prompt that the provider had kept from before; null before the answer.
+	Cached *int `json:"cached,omitempty"`
+}
+
 // A shared thread of people and agents.
 type Conversation struct {
 	// Global id.
@@ -2529,6 +2541,8 @@ type Turn struct {
 	Usage *TokenUsage `json:"usage,omitempty"`
 	// What it cost; null before the answer.
 	Cost *Amount `json:"cost,omitempty"`
+	// How much of the model's context its prompt took up; null where nobody counted.
+	Context *ContextUse `json:"context,omitempty"`
 	// How long it took, in milliseconds; null before the answer.
 	LatencyMs *int64 `json:"latencyMs,omitempty"`
 	// Why the last attempt failed; null for no failure.
@@ -4253,6 +4267,8 @@ const (
 	LimitKindNoProgress LimitKind = "NO_PROGRESS"
 	// The model cannot be reached or refuses our requests.
 	LimitKindModel LimitKind = "MODEL"
+	// Not even the briefest prompt fits the model.
+	LimitKindContext LimitKind = "CONTEXT"
 	// The completion could not be checked.
 	LimitKindCheck LimitKind = "CHECK"
 	// An agent above it, or its own, may not act any more.
@@ -4265,13 +4281,14 @@ var AllLimitKind = []LimitKind{
 	LimitKindDeadline,
 	LimitKindNoProgress,
 	LimitKindModel,
+	LimitKindContext,
 	LimitKindCheck,
 	LimitKindAuthority,
 }
 
 func (e LimitKind) IsValid() bool {
 	switch e {
-	case LimitKindTurns, LimitKindBudget, LimitKindDeadline, LimitKindNoProgress, LimitKindModel, LimitKindCheck, LimitKindAuthority:
+	case LimitKindTurns, LimitKindBudget, LimitKindDeadline, LimitKindNoProgress, LimitKindModel, LimitKindContext, LimitKindCheck, LimitKindAuthority:
 		return true
 	}
 	return false

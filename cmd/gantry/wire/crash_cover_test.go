@@ -31,6 +31,7 @@ var aside = map[run.EventKind]string{
 	run.KindAccessDecided:   "TestFault_A1_AConsentThatWasCutShortGivesNothingUntilItIsRepeated",
 	run.KindAccessVoided:    "like a voided approval, which has its crashes",
 	run.KindReviewDeclined:  "like a review that begins, less its child",
+	run.KindCompacted:       "nothing is begun by it: TestFault_D15_AWorkerThatBeginsAnewBuildsTheSamePrompt",
 	run.KindModelsOut:       "nothing is begun by it: TestFault_D2_ARunWaitsOutAnOutageAcrossAKill",
 }
 
