@@ -197,3 +197,39 @@ func proposes(calls ...model.Proposed) model.Answer {
 	}
 	return model.Answer{Finish: model.FinishCalls, Calls: calls}
 }
+
+// A contract that demands a review is not met by an answer that nobody reviewed.
+func TestADemandedReviewIsMadeOrWaitsForAPerson(t *testing.T) {
+	for name, row := range map[string]struct {
+		reviewers bool
+		want      run.CheckResult
+	}{
+		"the reviewer lets it pass": {true, run.CheckResult{Name: run.ReviewCheck, Verdict: run.CheckPassed}},
+		"nobody reviews":            {false, run.CheckResult{Name: run.ReviewCheck, Verdict: run.CheckUnchecked, Code: "NOT_REPORTED"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := watched()
+			for i := range o.Agents {
+				if o.Agents[i].Name != "lead" {
+					continue
+				}
+				o.Agents[i].Completion.Review = true
+				if !row.reviewers {
+					o.Agents[i].Sidecars = nil
+				}
+			}
+			inside(t, o, func(t *testing.T, h *house) {
+				h.take = checking(func(model.Request) string { return `{"verdict":"PASS","reason":""}` })
+				id := h.lead("go")
+				h.work()
+				state := h.state(id)
+				require.Equal(t, []run.CheckResult{{Name: agents.OutputCheck, Verdict: run.CheckPassed}, row.want}, state.LastChecks.Checks)
+				if row.reviewers {
+					require.Equal(t, run.StatusCompleted, state.Status)
+					return
+				}
+				require.Equal(t, run.LimitCheck, state.Reached.Limit)
+			})
+		})
+	}
+}
