@@ -106,7 +106,7 @@ func (t *remote) question(k kept) *tool.Result {
 	first := k.Open[0]
 	state, err := json.Marshal(k)
 	if err != nil {
-		failed := t.text("what the server asks cannot be kept", true)
+		failed := t.refusal("what the server asks cannot be kept")
 		return &failed
 	}
 	ask := tool.Ask{Origin: t.server.Name, Kind: tool.AskKind(first.Mode), Message: first.Message, Schema: first.Schema, URL: first.URL, State: state}
@@ -137,7 +137,7 @@ func (t *remote) needs(a *asking, result *sdk.CallToolResult) (*tool.Result, err
 		asked, ok := input.(*sdk.ElicitParams)
 		r, fits := requestOf(id, asked)
 		if !ok || !fits || len(result.InputRequests) > maxAsked {
-			refused := t.text("the server asks for something that is not offered to it", true)
+			refused := t.refusal("the server asks for something that is not offered to it")
 			return &refused, nil
 		}
 		k.Open = append(k.Open, r)
@@ -179,7 +179,7 @@ func (l *link) elicited(_ context.Context, asked *sdk.ElicitRequest) (*sdk.Elici
 	r, fits := requestOf("", asked.Params)
 	digest, err := canon.DigestOf(r)
 	if a == nil || !fits || err != nil {
-		return away, nil //nolint:nilerr // what cannot be told apart is put away
+		return away, nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -196,7 +196,7 @@ func (l *link) elicited(_ context.Context, asked *sdk.ElicitRequest) (*sdk.Elici
 	a.kept.Spoken[digest], a.kept.Open = nil, append(a.kept.Open, r)
 	state, err := json.Marshal(a.kept)
 	if err != nil {
-		return away, nil //nolint:nilerr // not kept, so not asked
+		return away, nil
 	}
 	a.ask = &tool.Ask{Origin: name, Kind: tool.AskKind(r.Mode), Message: r.Message, Schema: r.Schema, URL: r.URL, State: state}
 	return away, nil

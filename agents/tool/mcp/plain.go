@@ -18,7 +18,7 @@ const endTakes = 500 * time.Millisecond
 // error is dropped, since it may hold anything.
 func Plain(_ context.Context, command Command) (Process, error) {
 	s := command.Server
-	cmd := exec.Command(s.Command, s.Args...) //nolint:gosec // the command is the configuration's; it lives longer than the call that began it
+	cmd := exec.Command(s.Command, s.Args...) //nolint:gosec,noctx // the command is the configuration's; it lives longer than the call that began it
 	cmd.Dir, cmd.Env = command.Folder, command.Environment
 	if cmd.Env == nil {
 		cmd.Env = []string{} // nil would be our own

@@ -58,7 +58,7 @@ type Start func(ctx context.Context, command Command) (Process, error)
 // anew when it broke. It is safe for concurrent use.
 type Pool struct {
 	config Config
-	ctx    context.Context // ends what goes on beside calls
+	ctx    context.Context //nolint:containedctx // ends what goes on beside calls, with the pool
 	cancel context.CancelFunc
 	tasks  conc.WaitGroup
 

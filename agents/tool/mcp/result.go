@@ -68,11 +68,11 @@ func (c *content) resource(r *sdk.ResourceContents) {
 	}
 }
 
-// text is a result of plain text.
-func (t *remote) text(text string, failed bool) tool.Result {
+// refusal is a failed result with a text for the model.
+func (t *remote) refusal(text string) tool.Result {
 	c := content{limit: t.definition.ResultBytes}
 	c.add(text)
-	return t.collected(c, failed)
+	return t.collected(c, true)
 }
 
 func (t *remote) collected(c content, failed bool) tool.Result {
@@ -110,7 +110,7 @@ func (t *remote) readResource(ctx context.Context, l *link, session *sdk.ClientS
 		URI string `json:"uri"`
 	}
 	if err := json.Unmarshal(invocation.Arguments, &arguments); err != nil || arguments.URI == "" {
-		return t.text("name the resource by its uri", true), nil //nolint:nilerr // told to the model
+		return t.refusal("name the resource by its uri"), nil //nolint:nilerr // told to the model
 	}
 	result, err := session.ReadResource(ctx, &sdk.ReadResourceParams{URI: arguments.URI})
 	if err != nil {
@@ -131,7 +131,7 @@ func (t *remote) getPrompt(ctx context.Context, l *link, session *sdk.ClientSess
 		Arguments map[string]string `json:"arguments"`
 	}
 	if err := json.Unmarshal(invocation.Arguments, &arguments); err != nil || arguments.Name == "" {
-		return t.text("name the prompt, and give its arguments as texts", true), nil //nolint:nilerr // told to the model
+		return t.refusal("name the prompt, and give its arguments as texts"), nil //nolint:nilerr // told to the model
 	}
 	result, err := session.GetPrompt(ctx, &sdk.GetPromptParams{Name: arguments.Name, Arguments: arguments.Arguments})
 	if err != nil {
