@@ -164,7 +164,7 @@ func (t *remote) failed(ctx context.Context, l *link, session *sdk.ClientSession
 	case ctx.Err() != nil:
 		return tool.Result{}, &tool.Failure{Uncertain: unsure, Code: tool.FailedTimeout, Detail: "no answer in time; the server was told to stop"}
 	case errors.As(err, &refused) && (refused.Code == jsonrpc.CodeInvalidParams || refused.Code == jsonrpc.CodeMethodNotFound):
-		return t.refusal("the server refused the call: "+refused.Message), nil
+		return t.refusal("the server refused the call: " + refused.Message), nil
 	case errors.As(err, &refused):
 		reply := t.refusal(refused.Message)
 		return tool.Result{}, &tool.Failure{Uncertain: unsure, Code: tool.FailedStatus, Detail: fmt.Sprintf("error %d", refused.Code), Reply: &reply}
