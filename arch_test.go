@@ -96,7 +96,7 @@ var layers = map[string][]string{
 	"memory/rank":                      {"memory/view", "orchestrator/policy"},
 	"memory/store":                     {"memory/index", "memory/rank", "memory/view", "orchestrator/policy"},
 	"memory/view":                      {"orchestrator/canon", "orchestrator/policy"},
-	"graph":                            {"agents", "agents/research", "graph/edge", "graph/generated", "graph/graphiql", "graph/opaque", "graph/remembered", "graph/scalar", "memory", "memory/embed", "memory/index", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/group", "orchestrator/notice", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/schedule", "agents/server", "graph/evaluated"},
+	"graph":                            {"agents", "agents/catalogue", "agents/model/health", "agents/research", "agents/server", "graph/edge", "graph/evaluated", "graph/generated", "graph/graphiql", "graph/opaque", "graph/remembered", "graph/scalar", "memory", "memory/embed", "memory/index", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/group", "orchestrator/notice", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/schedule"},
 	"graph/edge":                       {"orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"graph/generated":                  {"graph/scalar"},
 	"graph/graphiql":                   {},
@@ -139,7 +139,9 @@ var layers = map[string][]string{
 	"cmd/gantry/cli/showcase":          {"cmd/gantry/cli/ask", "cmd/gantry/client", "deploy/sample", "orchestrator/run"},
 	"cmd/gantry/client":                {},
 	"cmd/gantry/wire":                  anything,
-	"cmd/gantry/service":               {"agents", "agents/perform", "graph", "graph/opaque", "memory", "orchestrator/bus", "orchestrator/canon", "orchestrator/engine", "orchestrator/group", "orchestrator/journal", "orchestrator/notice", "orchestrator/policy", "orchestrator/run", "agents/server", "agents/tool", "agents/evaluate"},
+	"cmd/gantry/service":               {"agents", "agents/evaluate", "agents/perform", "agents/server", "agents/tool", "graph", "graph/opaque", "memory", "orchestrator/bus", "orchestrator/canon", "orchestrator/engine", "orchestrator/group", "orchestrator/journal", "orchestrator/notice", "orchestrator/policy", "orchestrator/run"},
+	"cmd/gantry/service/models":        {"agents", "agents/model", "agents/model/health", "cmd/gantry/service", "graph", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"cmd/gantry/cli/models":            {"cmd/gantry/cli/ask", "cmd/gantry/client"},
 	"cmd/gantry/service/lending":       {"agents", "cmd/gantry/service", "graph", "orchestrator/canon", "orchestrator/engine", "orchestrator/journal", "orchestrator/policy", "orchestrator/run"},
 	"cmd/gantry/service/beside":        {"agents/perform", "agents/tool/watch", "cmd/gantry/service", "graph", "orchestrator/run"},
 	"cmd/gantry/service/brain":         {"cmd/gantry/service", "graph", "graph/remembered", "memory", "memory/document", "memory/store", "memory/view", "orchestrator/policy"},
@@ -189,6 +191,7 @@ var homes = map[string][]string{
 
 // pure packages use nothing that a second call could answer differently.
 var pure = []string{"agents/server", "agents/bounded", "agents/expression", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect", "agents/evaluate"}
+var pure = []string{"agents/server", "agents/catalogue", "agents/route", "agents/bounded", "agents/expression", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 

@@ -33,6 +33,7 @@ type Config struct {
 	Kills         Kills
 	Pins          Pins // nil: no tool is ever kept back
 	Budgets       Budgets
+	Models        Models // nil: there is no catalogue
 	Brain         memory.Brain
 	Readers       Readers
 	Documents     Documents

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/catalogue"
+	"gantry.dev/agents/model/health"
 	"gantry.dev/agents/server"
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/opaque"
@@ -350,6 +352,38 @@ type Budgets interface {
 	Set(ctx context.Context, caller Caller, commandID, node string, limit run.Amount) (Change, error)
 	// Usage returns what was settled in [fromMs, toMs) by AGENT, DEPARTMENT, SUBJECT, MODEL, DAY or TOOL.
 	Usage(ctx context.Context, caller Caller, groupBy string, fromMs, toMs int64) ([]UsageRow, error)
+}
+
+// ModelEntry is one model of the catalogue, for one caller.
+type ModelEntry struct {
+	catalogue.Model
+	Agents   []string         // names of those that may use it and that the caller may know of; sorted
+	Standing *health.Standing // nil where it was not asked here
+}
+
+// ModelReport is what turns of an agent with a model cost.
+type ModelReport struct {
+	Agent, Model string
+	Turns        int64
+	Spent        run.Amount
+	Others       []ModelComparison // sorted by model
+}
+
+// ModelComparison is what turns would have been with another model.
+type ModelComparison struct {
+	Model         string
+	Turns         int64            // for which it was right too
+	Cost, Instead int64            // micro-dollars of these turns: with it, and as they were
+	Refusals      map[string]int64 // turns by code
+}
+
+// Models are the models that an organisation may use.
+type Models interface {
+	// List returns the catalogue, sorted by name.
+	List(ctx context.Context, caller Caller) ([]ModelEntry, error)
+	// Report compares what was settled in [fromMs, toMs), of one agent or of all
+	// (""), sorted by agent and model.
+	Report(ctx context.Context, caller Caller, agent string, fromMs, toMs int64) ([]ModelReport, error)
 }
 
 // DocumentOutcome is what became of a document.

@@ -143,7 +143,7 @@ func (v *viewer) run(ctx context.Context, s *run.State) (*generated.Run, error) 
 		Questions: each(s.Questions, func(q run.Question) *generated.Question { return v.question(s, q) }), Steers: each(s.Steers, v.steer),
 		Budget: &generated.RunBudget{Limit: amount(s.Budget.Limit), Reserved: amount(s.Budget.Reserved),
 			Settled: amount(s.Budget.Settled), Unknown: amount(s.Budget.Unknown)},
-		Limit: v.limit(s), Parked: parked(s), Checks: v.checks(s), End: v.end(s), Version: int64(s.Version),
+		Limit: v.limit(s), Outage: outage(s.Outage), Parked: parked(s), Checks: v.checks(s), End: v.end(s), Version: int64(s.Version),
 	}
 	if out.Accesses, err = v.accesses(ctx, s); err != nil {
 		return nil, err
@@ -196,8 +196,9 @@ func waitingFor(s *run.State) []generated.WaitReason {
 	for _, child := range s.Children {
 		add(generated.WaitReasonChildren, child.Live())
 	}
+	add(generated.WaitReasonModels, s.Outage != nil)
 	turn := s.LastTurn()
-	add(generated.WaitReasonRetry, turn != nil && turn.Phase == run.TurnRetry || s.LastChecks != nil && s.LastChecks.RetryAtMs > 0)
+	add(generated.WaitReasonRetry, turn != nil && turn.Phase == run.TurnRetry && s.Outage == nil || s.LastChecks != nil && s.LastChecks.RetryAtMs > 0)
 	return reasons
 }
 
@@ -225,6 +226,7 @@ func toolGrant(name string, grant policy.ToolGrant) *generated.ToolGrant {
 func (v *viewer) turn(t run.Turn) *generated.Turn {
 	out := &generated.Turn{Number: t.Number, Phase: generated.TurnPhase(t.Phase), Attempt: t.Attempt, Model: t.Model, Why: t.Why,
 		Reserved: amount(t.Reserve), Failure: maybe(t.Cause), RetryAt: maybeAt(t.RetryAtMs)}
+	out.Offers = each(t.Offers, offer)
 	if answer := t.Answer; answer != nil {
 		out.Class = enum[generated.AnswerClass](answer.Class)
 		out.Text, out.Reasoning = v.optional(answer.Text), v.optional(answer.Reasoning)
@@ -250,6 +252,17 @@ func contextOf(t run.Turn) *generated.ContextUse {
 		use.Cached = &cached
 	}
 	return use
+}
+
+func offer(o run.Offer) *generated.ModelOffer {
+	return &generated.ModelOffer{Model: o.Model, Cost: o.MicroUSD, Worst: o.Worst, Refusal: maybe(o.Refusal)}
+}
+
+func outage(e *run.ModelsOut) *generated.ModelOutage {
+	if e == nil {
+		return nil
+	}
+	return &generated.ModelOutage{Turn: e.Turn, Wait: e.Wait, Cause: maybe(e.Cause), RetryAt: at(e.RetryAtMs), Offers: each(e.Offers, offer)}
 }
 
 func (v *viewer) steer(s run.SteerState) *generated.Steer {

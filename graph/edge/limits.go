@@ -41,7 +41,7 @@ func DefaultLimits() Limits {
 // onceFields may stand at most once in an operation: mutations that a person
 // means singly, and the one query that reads as much as there is.
 var onceFields = map[string]bool{"decideApproval": true, "cancelRun": true, "startRun": true, "sendMessage": true, "answerQuestion": true,
-	"resolveUncertain": true, "resumeRun": true, "usage": true,
+	"resolveUncertain": true, "resumeRun": true, "usage": true, "modelReport": true,
 	"dispatchSidecar": true, "delegate": true, "rememberDocument": true, "consolidate": true, "forget": true, "promote": true, "declassify": true}
 
 // limiter refuses operations over the limits, before they are validated.

@@ -138,6 +138,8 @@ type QueryResolver interface {
 	Personas(ctx context.Context) ([]*Persona, error)
 	Budgets(ctx context.Context) ([]*Budget, error)
 	Usage(ctx context.Context, groupBy UsageGroup, from time.Time, to time.Time) ([]*UsageRow, error)
+	Models(ctx context.Context) ([]*CatalogueModel, error)
+	ModelReport(ctx context.Context, agent *string, from time.Time, to time.Time) ([]*ModelReportRow, error)
 	Audit(ctx context.Context, run string) (*Audit, error)
 	Recall(ctx context.Context, query string, spaces []string, kinds []MemoryKind, first int, tokens *int, asOf *time.Time, knownAt *time.Time, archived bool) (*Recollection, error)
 	MemoryItem(ctx context.Context, id string) (*MemoryItem, error)
@@ -474,6 +476,20 @@ type Query {
     "Before this moment."
     to: Time!
   ): [UsageRow!]!
+  "The models of the catalogue that is in force, by name."
+  models: [CatalogueModel!]!
+  """
+  What answered turns cost, and what the same tokens would have cost with each other model that their agents name, of the runs that the viewer may know
+  the cost of.
+  """
+  modelReport(
+    "Only of runs of this agent."
+    agent: String
+    "From this moment on."
+    from: Time!
+    "Before this moment."
+    to: Time!
+  ): [ModelReportRow!]!
   "A run's journal with its chain of digests, verified while it is read."
   audit(
     "Global id of the run."
@@ -1028,6 +1044,8 @@ enum WaitReason {
   RETRY
   "Runs that it started."
   CHILDREN
+  "A model: none that is right for the turn can be asked now."
+  MODELS
 }
 
 "How a run came to be."
@@ -1114,6 +1132,8 @@ type Run implements Node {
   budget: RunBudget!
   "The limit that waits for a person; null for none."
   limit: LimitPause
+  "The outage that the run waits out; null for none."
+  outage: ModelOutage
   "Why an operator must look; null when the run is not parked."
   parked: Parked
   "What the completion checks found about the last answer."
@@ -1399,6 +1419,138 @@ type Turn {
   failure: String
   "When the next attempt is due; null for none."
   retryAt: Time
+  "Every model of the agent that was looked at for it, in the agent's order."
+  offers: [ModelOffer!]!
+}
+
+"What a turn would be with a model."
+type ModelOffer {
+  "The model."
+  model: String!
+  "What it would cost, as far as can be told before."
+  cost: MicroUsd!
+  "What it would cost at most."
+  worst: MicroUsd!
+  "Code of what speaks against it; null where it was right."
+  refusal: String
+}
+
+"A run waits for a model: none that is right for its turn can be asked now. It tries again by itself."
+type ModelOutage {
+  "The turn that waits."
+  turn: Int!
+  "How many waits in a row, from 1."
+  wait: Int!
+  "How the last attempt ended; null where none was made."
+  cause: String
+  "When it tries again."
+  retryAt: Time!
+  "What was found about each model; empty where the wait follows an attempt."
+  offers: [ModelOffer!]!
+}
+
+"One model of the catalogue."
+type CatalogueModel {
+  "Its name."
+  name: String!
+  "Who answers."
+  provider: String!
+  "The provider's own name of it."
+  model: String
+  "Where it stands; null where nobody said."
+  residency: String
+  "Its quality; higher is better."
+  tier: Int!
+  "Tokens that a prompt and its answer may have."
+  context: Int64!
+  "Tokens of one answer."
+  maxOutput: Int64!
+  "It can propose calls."
+  tools: Boolean!
+  "It can hold its answer to a JSON Schema by itself."
+  schema: Boolean!
+  "It reads images."
+  images: Boolean!
+  "It reads files that are no text."
+  files: Boolean!
+  "It thinks before it answers."
+  reasoning: Boolean!
+  "It reads nothing that bears a label."
+  plain: Boolean!
+  "The only labels that it may read, of those that the viewer may know; empty where only the labels' own rules say."
+  labels: [String!]!
+  "Micro-dollars for a million tokens."
+  prices: ModelPrices!
+  "Its provider charges nothing."
+  free: Boolean!
+  "Day on which its prices were looked up; null where nobody said."
+  asOf: String
+  "Names of the agents that may use it, of those that the viewer may know of."
+  agents: [String!]!
+  "How it stands in the process that answers; null where it was not asked there."
+  standing: ModelStanding
+}
+
+"Micro-dollars for a million tokens."
+type ModelPrices {
+  "Of the prompt, not from a cache."
+  input: MicroUsd!
+  "Read from a cache."
+  cacheRead: MicroUsd!
+  "Written to a cache."
+  cacheWrite: MicroUsd!
+  "Of the answer, and of reasoning."
+  output: MicroUsd!
+}
+
+"Whether a model is asked."
+enum ModelMode {
+  "It is asked."
+  CLOSED
+  "It is left alone for a while."
+  OPEN
+  "One request finds out whether it answers again."
+  HALF_OPEN
+}
+
+"How a model stands."
+type ModelStanding {
+  "Whether it is asked."
+  mode: ModelMode!
+  "Failures in a row."
+  failures: Int!
+  "How the last request failed; null where it was answered."
+  cause: String
+  "Until when it is left alone; null where it is asked."
+  until: Time
+}
+
+"What turns of an agent with a model cost."
+type ModelReportRow {
+  "The agent."
+  agent: String!
+  "The model that was taken."
+  model: String!
+  "Answered turns."
+  turns: Int64!
+  "What they cost."
+  spent: Amount!
+  "The other models that were looked at for them."
+  others: [ModelComparison!]!
+}
+
+"Turns that were not taken with a model."
+type ModelComparison {
+  "The other model."
+  model: String!
+  "Turns for which it was right too."
+  turns: Int64!
+  "What the tokens of these turns would have cost with it."
+  cost: MicroUsd!
+  "What these turns cost."
+  instead: MicroUsd!
+  "Turns for which something spoke against it, by code, for example 3 LABELS."
+  refusals: [String!]!
 }
 
 "How much of a model's context a prompt took up."
@@ -4430,6 +4582,50 @@ func (ec *executionContext) childFields_Call(ctx context.Context, field graphql.
 	return nil, fmt.Errorf("no field named %q was found under type Call", field.Name)
 }
 
+func (ec *executionContext) childFields_CatalogueModel(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_CatalogueModel_name(ctx, field)
+	case "provider":
+		return ec.fieldContext_CatalogueModel_provider(ctx, field)
+	case "model":
+		return ec.fieldContext_CatalogueModel_model(ctx, field)
+	case "residency":
+		return ec.fieldContext_CatalogueModel_residency(ctx, field)
+	case "tier":
+		return ec.fieldContext_CatalogueModel_tier(ctx, field)
+	case "context":
+		return ec.fieldContext_CatalogueModel_context(ctx, field)
+	case "maxOutput":
+		return ec.fieldContext_CatalogueModel_maxOutput(ctx, field)
+	case "tools":
+		return ec.fieldContext_CatalogueModel_tools(ctx, field)
+	case "schema":
+		return ec.fieldContext_CatalogueModel_schema(ctx, field)
+	case "images":
+		return ec.fieldContext_CatalogueModel_images(ctx, field)
+	case "files":
+		return ec.fieldContext_CatalogueModel_files(ctx, field)
+	case "reasoning":
+		return ec.fieldContext_CatalogueModel_reasoning(ctx, field)
+	case "plain":
+		return ec.fieldContext_CatalogueModel_plain(ctx, field)
+	case "labels":
+		return ec.fieldContext_CatalogueModel_labels(ctx, field)
+	case "prices":
+		return ec.fieldContext_CatalogueModel_prices(ctx, field)
+	case "free":
+		return ec.fieldContext_CatalogueModel_free(ctx, field)
+	case "asOf":
+		return ec.fieldContext_CatalogueModel_asOf(ctx, field)
+	case "agents":
+		return ec.fieldContext_CatalogueModel_agents(ctx, field)
+	case "standing":
+		return ec.fieldContext_CatalogueModel_standing(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CatalogueModel", field.Name)
+}
+
 func (ec *executionContext) childFields_Ceiling(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "tools":
@@ -5214,6 +5410,96 @@ func (ec *executionContext) childFields_MissingWord(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type MissingWord", field.Name)
 }
 
+func (ec *executionContext) childFields_ModelComparison(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "model":
+		return ec.fieldContext_ModelComparison_model(ctx, field)
+	case "turns":
+		return ec.fieldContext_ModelComparison_turns(ctx, field)
+	case "cost":
+		return ec.fieldContext_ModelComparison_cost(ctx, field)
+	case "instead":
+		return ec.fieldContext_ModelComparison_instead(ctx, field)
+	case "refusals":
+		return ec.fieldContext_ModelComparison_refusals(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ModelComparison", field.Name)
+}
+
+func (ec *executionContext) childFields_ModelOffer(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "model":
+		return ec.fieldContext_ModelOffer_model(ctx, field)
+	case "cost":
+		return ec.fieldContext_ModelOffer_cost(ctx, field)
+	case "worst":
+		return ec.fieldContext_ModelOffer_worst(ctx, field)
+	case "refusal":
+		return ec.fieldContext_ModelOffer_refusal(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ModelOffer", field.Name)
+}
+
+func (ec *executionContext) childFields_ModelOutage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "turn":
+		return ec.fieldContext_ModelOutage_turn(ctx, field)
+	case "wait":
+		return ec.fieldContext_ModelOutage_wait(ctx, field)
+	case "cause":
+		return ec.fieldContext_ModelOutage_cause(ctx, field)
+	case "retryAt":
+		return ec.fieldContext_ModelOutage_retryAt(ctx, field)
+	case "offers":
+		return ec.fieldContext_ModelOutage_offers(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ModelOutage", field.Name)
+}
+
+func (ec *executionContext) childFields_ModelPrices(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "input":
+		return ec.fieldContext_ModelPrices_input(ctx, field)
+	case "cacheRead":
+		return ec.fieldContext_ModelPrices_cacheRead(ctx, field)
+	case "cacheWrite":
+		return ec.fieldContext_ModelPrices_cacheWrite(ctx, field)
+	case "output":
+		return ec.fieldContext_ModelPrices_output(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ModelPrices", field.Name)
+}
+
+func (ec *executionContext) childFields_ModelReportRow(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "agent":
+		return ec.fieldContext_ModelReportRow_agent(ctx, field)
+	case "model":
+		return ec.fieldContext_ModelReportRow_model(ctx, field)
+	case "turns":
+		return ec.fieldContext_ModelReportRow_turns(ctx, field)
+	case "spent":
+		return ec.fieldContext_ModelReportRow_spent(ctx, field)
+	case "others":
+		return ec.fieldContext_ModelReportRow_others(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ModelReportRow", field.Name)
+}
+
+func (ec *executionContext) childFields_ModelStanding(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "mode":
+		return ec.fieldContext_ModelStanding_mode(ctx, field)
+	case "failures":
+		return ec.fieldContext_ModelStanding_failures(ctx, field)
+	case "cause":
+		return ec.fieldContext_ModelStanding_cause(ctx, field)
+	case "until":
+		return ec.fieldContext_ModelStanding_until(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ModelStanding", field.Name)
+}
+
 func (ec *executionContext) childFields_Notice(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -5540,6 +5826,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_budget(ctx, field)
 	case "limit":
 		return ec.fieldContext_Run_limit(ctx, field)
+	case "outage":
+		return ec.fieldContext_Run_outage(ctx, field)
 	case "parked":
 		return ec.fieldContext_Run_parked(ctx, field)
 	case "checks":
@@ -5990,6 +6278,8 @@ func (ec *executionContext) childFields_Turn(ctx context.Context, field graphql.
 		return ec.fieldContext_Turn_failure(ctx, field)
 	case "retryAt":
 		return ec.fieldContext_Turn_retryAt(ctx, field)
+	case "offers":
+		return ec.fieldContext_Turn_offers(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Turn", field.Name)
 }
@@ -7017,6 +7307,36 @@ func (ec *executionContext) field_Query_memoryItems_args(ctx context.Context, ra
 		return nil, err
 	}
 	args["after"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_modelReport_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "agent",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["agent"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "from",
+		func(ctx context.Context, v any) (time.Time, error) {
+			return ec.unmarshalNTime2timeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["from"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "to",
+		func(ctx context.Context, v any) (time.Time, error) {
+			return ec.unmarshalNTime2timeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["to"] = arg2
 	return args, nil
 }
 
@@ -11198,6 +11518,461 @@ func (ec *executionContext) fieldContext_Call_findings(_ context.Context, field 
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Finding(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CatalogueModel_name(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "String")
+}
+
+func (ec *executionContext) _CatalogueModel_provider(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_provider(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Provider, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_provider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "String")
+}
+
+func (ec *executionContext) _CatalogueModel_model(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_model(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Model, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_model(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "String")
+}
+
+func (ec *executionContext) _CatalogueModel_residency(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_residency(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Residency, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_residency(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "String")
+}
+
+func (ec *executionContext) _CatalogueModel_tier(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_tier(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tier, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_tier(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "Int")
+}
+
+func (ec *executionContext) _CatalogueModel_context(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_context(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Context, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_context(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _CatalogueModel_maxOutput(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_maxOutput(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MaxOutput, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_maxOutput(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _CatalogueModel_tools(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_tools(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tools, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_tools(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _CatalogueModel_schema(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_schema(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Schema, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_schema(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _CatalogueModel_images(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_images(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Images, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_images(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _CatalogueModel_files(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_files(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Files, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_files(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _CatalogueModel_reasoning(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_reasoning(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reasoning, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_reasoning(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _CatalogueModel_plain(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_plain(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Plain, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_plain(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _CatalogueModel_labels(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_labels(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Labels, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_labels(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "String")
+}
+
+func (ec *executionContext) _CatalogueModel_prices(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_prices(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Prices, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ModelPrices) graphql.Marshaler {
+			return ec.marshalNModelPrices2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelPrices(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_prices(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CatalogueModel",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ModelPrices(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CatalogueModel_free(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_free(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Free, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_free(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _CatalogueModel_asOf(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_asOf(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AsOf, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_asOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "String")
+}
+
+func (ec *executionContext) _CatalogueModel_agents(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_agents(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Agents, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_agents(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CatalogueModel", field, false, false, "String")
+}
+
+func (ec *executionContext) _CatalogueModel_standing(ctx context.Context, field graphql.CollectedField, obj *CatalogueModel) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CatalogueModel_standing(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Standing, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ModelStanding) graphql.Marshaler {
+			return ec.marshalOModelStanding2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelStanding(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CatalogueModel_standing(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CatalogueModel",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ModelStanding(ctx, field)
 		},
 	}
 	return fc, nil
@@ -17939,6 +18714,654 @@ func (ec *executionContext) fieldContext_MissingWord_people(_ context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _ModelComparison_model(ctx context.Context, field graphql.CollectedField, obj *ModelComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelComparison_model(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Model, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelComparison_model(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelComparison", field, false, false, "String")
+}
+
+func (ec *executionContext) _ModelComparison_turns(ctx context.Context, field graphql.CollectedField, obj *ModelComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelComparison_turns(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Turns, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelComparison_turns(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelComparison", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ModelComparison_cost(ctx context.Context, field graphql.CollectedField, obj *ModelComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelComparison_cost(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cost, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelComparison_cost(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelComparison", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _ModelComparison_instead(ctx context.Context, field graphql.CollectedField, obj *ModelComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelComparison_instead(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Instead, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelComparison_instead(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelComparison", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _ModelComparison_refusals(ctx context.Context, field graphql.CollectedField, obj *ModelComparison) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelComparison_refusals(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Refusals, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelComparison_refusals(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelComparison", field, false, false, "String")
+}
+
+func (ec *executionContext) _ModelOffer_model(ctx context.Context, field graphql.CollectedField, obj *ModelOffer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelOffer_model(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Model, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelOffer_model(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelOffer", field, false, false, "String")
+}
+
+func (ec *executionContext) _ModelOffer_cost(ctx context.Context, field graphql.CollectedField, obj *ModelOffer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelOffer_cost(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cost, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelOffer_cost(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelOffer", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _ModelOffer_worst(ctx context.Context, field graphql.CollectedField, obj *ModelOffer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelOffer_worst(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Worst, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelOffer_worst(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelOffer", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _ModelOffer_refusal(ctx context.Context, field graphql.CollectedField, obj *ModelOffer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelOffer_refusal(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Refusal, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ModelOffer_refusal(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelOffer", field, false, false, "String")
+}
+
+func (ec *executionContext) _ModelOutage_turn(ctx context.Context, field graphql.CollectedField, obj *ModelOutage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelOutage_turn(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Turn, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelOutage_turn(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelOutage", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ModelOutage_wait(ctx context.Context, field graphql.CollectedField, obj *ModelOutage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelOutage_wait(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Wait, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelOutage_wait(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelOutage", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ModelOutage_cause(ctx context.Context, field graphql.CollectedField, obj *ModelOutage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelOutage_cause(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cause, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ModelOutage_cause(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelOutage", field, false, false, "String")
+}
+
+func (ec *executionContext) _ModelOutage_retryAt(ctx context.Context, field graphql.CollectedField, obj *ModelOutage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelOutage_retryAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RetryAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelOutage_retryAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelOutage", field, false, false, "Time")
+}
+
+func (ec *executionContext) _ModelOutage_offers(ctx context.Context, field graphql.CollectedField, obj *ModelOutage) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelOutage_offers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Offers, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ModelOffer) graphql.Marshaler {
+			return ec.marshalNModelOffer2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelOfferᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelOutage_offers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ModelOutage",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ModelOffer(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ModelPrices_input(ctx context.Context, field graphql.CollectedField, obj *ModelPrices) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelPrices_input(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Input, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelPrices_input(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelPrices", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _ModelPrices_cacheRead(ctx context.Context, field graphql.CollectedField, obj *ModelPrices) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelPrices_cacheRead(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CacheRead, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelPrices_cacheRead(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelPrices", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _ModelPrices_cacheWrite(ctx context.Context, field graphql.CollectedField, obj *ModelPrices) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelPrices_cacheWrite(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CacheWrite, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelPrices_cacheWrite(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelPrices", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _ModelPrices_output(ctx context.Context, field graphql.CollectedField, obj *ModelPrices) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelPrices_output(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Output, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelPrices_output(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelPrices", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _ModelReportRow_agent(ctx context.Context, field graphql.CollectedField, obj *ModelReportRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelReportRow_agent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Agent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelReportRow_agent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelReportRow", field, false, false, "String")
+}
+
+func (ec *executionContext) _ModelReportRow_model(ctx context.Context, field graphql.CollectedField, obj *ModelReportRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelReportRow_model(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Model, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelReportRow_model(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelReportRow", field, false, false, "String")
+}
+
+func (ec *executionContext) _ModelReportRow_turns(ctx context.Context, field graphql.CollectedField, obj *ModelReportRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelReportRow_turns(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Turns, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelReportRow_turns(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelReportRow", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _ModelReportRow_spent(ctx context.Context, field graphql.CollectedField, obj *ModelReportRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelReportRow_spent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Spent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Amount) graphql.Marshaler {
+			return ec.marshalNAmount2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAmount(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelReportRow_spent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ModelReportRow",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Amount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ModelReportRow_others(ctx context.Context, field graphql.CollectedField, obj *ModelReportRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelReportRow_others(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Others, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ModelComparison) graphql.Marshaler {
+			return ec.marshalNModelComparison2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelComparisonᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelReportRow_others(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ModelReportRow",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ModelComparison(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ModelStanding_mode(ctx context.Context, field graphql.CollectedField, obj *ModelStanding) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelStanding_mode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Mode, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v ModelMode) graphql.Marshaler {
+			return ec.marshalNModelMode2gantryᚗdevᚋgraphᚋgeneratedᚐModelMode(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelStanding_mode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelStanding", field, false, false, "ModelMode")
+}
+
+func (ec *executionContext) _ModelStanding_failures(ctx context.Context, field graphql.CollectedField, obj *ModelStanding) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelStanding_failures(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failures, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ModelStanding_failures(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelStanding", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ModelStanding_cause(ctx context.Context, field graphql.CollectedField, obj *ModelStanding) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelStanding_cause(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cause, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ModelStanding_cause(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelStanding", field, false, false, "String")
+}
+
+func (ec *executionContext) _ModelStanding_until(ctx context.Context, field graphql.CollectedField, obj *ModelStanding) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ModelStanding_until(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Until, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ModelStanding_until(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ModelStanding", field, false, false, "Time")
+}
+
 func (ec *executionContext) _Mutation_startConversation(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -21540,6 +22963,82 @@ func (ec *executionContext) fieldContext_Query_usage(ctx context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_models(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_models(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Models(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*CatalogueModel) graphql.Marshaler {
+			return ec.marshalNCatalogueModel2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐCatalogueModelᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_models(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CatalogueModel(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_modelReport(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_modelReport(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().ModelReport(ctx, fc.Args["agent"].(*string), fc.Args["from"].(time.Time), fc.Args["to"].(time.Time))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ModelReportRow) graphql.Marshaler {
+			return ec.marshalNModelReportRow2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelReportRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_modelReport(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ModelReportRow(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_modelReport_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_audit(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -24024,6 +25523,38 @@ func (ec *executionContext) fieldContext_Run_limit(_ context.Context, field grap
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_LimitPause(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Run_outage(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_outage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outage, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ModelOutage) graphql.Marshaler {
+			return ec.marshalOModelOutage2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelOutage(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_outage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ModelOutage(ctx, field)
 		},
 	}
 	return fc, nil
@@ -28110,6 +29641,38 @@ func (ec *executionContext) _Turn_retryAt(ctx context.Context, field graphql.Col
 }
 func (ec *executionContext) fieldContext_Turn_retryAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Turn", field, false, false, "Time")
+}
+
+func (ec *executionContext) _Turn_offers(ctx context.Context, field graphql.CollectedField, obj *Turn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Turn_offers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Offers, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ModelOffer) graphql.Marshaler {
+			return ec.marshalNModelOffer2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelOfferᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Turn_offers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Turn",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ModelOffer(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _TurnDelta_turn(ctx context.Context, field graphql.CollectedField, obj *TurnDelta) (ret graphql.Marshaler) {
@@ -34962,6 +36525,129 @@ func (ec *executionContext) _Call(ctx context.Context, sel ast.SelectionSet, obj
 	return out
 }
 
+var catalogueModelImplementors = []string{"CatalogueModel"}
+
+func (ec *executionContext) _CatalogueModel(ctx context.Context, sel ast.SelectionSet, obj *CatalogueModel) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, catalogueModelImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CatalogueModel")
+		case "name":
+			out.Values[i] = ec._CatalogueModel_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "provider":
+			out.Values[i] = ec._CatalogueModel_provider(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "model":
+			out.Values[i] = ec._CatalogueModel_model(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "residency":
+			out.Values[i] = ec._CatalogueModel_residency(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "tier":
+			out.Values[i] = ec._CatalogueModel_tier(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "context":
+			out.Values[i] = ec._CatalogueModel_context(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "maxOutput":
+			out.Values[i] = ec._CatalogueModel_maxOutput(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "tools":
+			out.Values[i] = ec._CatalogueModel_tools(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "schema":
+			out.Values[i] = ec._CatalogueModel_schema(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "images":
+			out.Values[i] = ec._CatalogueModel_images(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "files":
+			out.Values[i] = ec._CatalogueModel_files(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reasoning":
+			out.Values[i] = ec._CatalogueModel_reasoning(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "plain":
+			out.Values[i] = ec._CatalogueModel_plain(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "labels":
+			out.Values[i] = ec._CatalogueModel_labels(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "prices":
+			out.Values[i] = ec._CatalogueModel_prices(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "free":
+			out.Values[i] = ec._CatalogueModel_free(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "asOf":
+			out.Values[i] = ec._CatalogueModel_asOf(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "agents":
+			out.Values[i] = ec._CatalogueModel_agents(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "standing":
+			out.Values[i] = ec._CatalogueModel_standing(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var ceilingImplementors = []string{"Ceiling"}
 
 func (ec *executionContext) _Ceiling(ctx context.Context, sel ast.SelectionSet, obj *Ceiling) graphql.Marshaler {
@@ -37511,6 +39197,309 @@ func (ec *executionContext) _MissingWord(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var modelComparisonImplementors = []string{"ModelComparison"}
+
+func (ec *executionContext) _ModelComparison(ctx context.Context, sel ast.SelectionSet, obj *ModelComparison) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, modelComparisonImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ModelComparison")
+		case "model":
+			out.Values[i] = ec._ModelComparison_model(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "turns":
+			out.Values[i] = ec._ModelComparison_turns(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cost":
+			out.Values[i] = ec._ModelComparison_cost(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "instead":
+			out.Values[i] = ec._ModelComparison_instead(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "refusals":
+			out.Values[i] = ec._ModelComparison_refusals(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var modelOfferImplementors = []string{"ModelOffer"}
+
+func (ec *executionContext) _ModelOffer(ctx context.Context, sel ast.SelectionSet, obj *ModelOffer) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, modelOfferImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ModelOffer")
+		case "model":
+			out.Values[i] = ec._ModelOffer_model(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cost":
+			out.Values[i] = ec._ModelOffer_cost(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "worst":
+			out.Values[i] = ec._ModelOffer_worst(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "refusal":
+			out.Values[i] = ec._ModelOffer_refusal(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var modelOutageImplementors = []string{"ModelOutage"}
+
+func (ec *executionContext) _ModelOutage(ctx context.Context, sel ast.SelectionSet, obj *ModelOutage) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, modelOutageImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ModelOutage")
+		case "turn":
+			out.Values[i] = ec._ModelOutage_turn(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "wait":
+			out.Values[i] = ec._ModelOutage_wait(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cause":
+			out.Values[i] = ec._ModelOutage_cause(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "retryAt":
+			out.Values[i] = ec._ModelOutage_retryAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "offers":
+			out.Values[i] = ec._ModelOutage_offers(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var modelPricesImplementors = []string{"ModelPrices"}
+
+func (ec *executionContext) _ModelPrices(ctx context.Context, sel ast.SelectionSet, obj *ModelPrices) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, modelPricesImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ModelPrices")
+		case "input":
+			out.Values[i] = ec._ModelPrices_input(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cacheRead":
+			out.Values[i] = ec._ModelPrices_cacheRead(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cacheWrite":
+			out.Values[i] = ec._ModelPrices_cacheWrite(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "output":
+			out.Values[i] = ec._ModelPrices_output(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var modelReportRowImplementors = []string{"ModelReportRow"}
+
+func (ec *executionContext) _ModelReportRow(ctx context.Context, sel ast.SelectionSet, obj *ModelReportRow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, modelReportRowImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ModelReportRow")
+		case "agent":
+			out.Values[i] = ec._ModelReportRow_agent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "model":
+			out.Values[i] = ec._ModelReportRow_model(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "turns":
+			out.Values[i] = ec._ModelReportRow_turns(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "spent":
+			out.Values[i] = ec._ModelReportRow_spent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "others":
+			out.Values[i] = ec._ModelReportRow_others(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var modelStandingImplementors = []string{"ModelStanding"}
+
+func (ec *executionContext) _ModelStanding(ctx context.Context, sel ast.SelectionSet, obj *ModelStanding) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, modelStandingImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ModelStanding")
+		case "mode":
+			out.Values[i] = ec._ModelStanding_mode(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failures":
+			out.Values[i] = ec._ModelStanding_failures(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cause":
+			out.Values[i] = ec._ModelStanding_cause(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "until":
+			out.Values[i] = ec._ModelStanding_until(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var mutationImplementors = []string{"Mutation"}
 
 func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
@@ -38400,6 +40389,18 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_usage(ctx, field)
 				})
+		case "models":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_models(ctx, field)
+				})
+		case "modelReport":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_modelReport(ctx, field)
+				})
 		case "audit":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
 				true, false,
@@ -39076,6 +41077,11 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			}
 		case "limit":
 			out.Values[i] = ec._Run_limit(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "outage":
+			out.Values[i] = ec._Run_outage(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -40577,6 +42583,11 @@ func (ec *executionContext) _Turn(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "offers":
+			out.Values[i] = ec._Turn_offers(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -41768,6 +43779,30 @@ func (ec *executionContext) unmarshalNCancelRunInput2gantryᚗdevᚋgraphᚋgene
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNCatalogueModel2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐCatalogueModelᚄ(ctx context.Context, sel ast.SelectionSet, v []*CatalogueModel) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNCatalogueModel2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐCatalogueModel(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNCatalogueModel2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐCatalogueModel(ctx context.Context, sel ast.SelectionSet, v *CatalogueModel) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CatalogueModel!")
+		return graphql.Null
+	}
+	return ec._CatalogueModel(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNCeiling2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐCeiling(ctx context.Context, sel ast.SelectionSet, v *Ceiling) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Ceiling!")
@@ -42779,6 +44814,96 @@ func (ec *executionContext) marshalNMissingWord2ᚖgantryᚗdevᚋgraphᚋgenera
 		return graphql.Null
 	}
 	return ec._MissingWord(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNModelComparison2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelComparisonᚄ(ctx context.Context, sel ast.SelectionSet, v []*ModelComparison) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNModelComparison2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelComparison(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNModelComparison2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelComparison(ctx context.Context, sel ast.SelectionSet, v *ModelComparison) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ModelComparison!")
+		return graphql.Null
+	}
+	return ec._ModelComparison(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNModelMode2gantryᚗdevᚋgraphᚋgeneratedᚐModelMode(ctx context.Context, v any) (ModelMode, error) {
+	var res ModelMode
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNModelMode2gantryᚗdevᚋgraphᚋgeneratedᚐModelMode(ctx context.Context, sel ast.SelectionSet, v ModelMode) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNModelOffer2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelOfferᚄ(ctx context.Context, sel ast.SelectionSet, v []*ModelOffer) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNModelOffer2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelOffer(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNModelOffer2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelOffer(ctx context.Context, sel ast.SelectionSet, v *ModelOffer) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ModelOffer!")
+		return graphql.Null
+	}
+	return ec._ModelOffer(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNModelPrices2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelPrices(ctx context.Context, sel ast.SelectionSet, v *ModelPrices) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ModelPrices!")
+		return graphql.Null
+	}
+	return ec._ModelPrices(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNModelReportRow2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelReportRowᚄ(ctx context.Context, sel ast.SelectionSet, v []*ModelReportRow) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNModelReportRow2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelReportRow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNModelReportRow2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelReportRow(ctx context.Context, sel ast.SelectionSet, v *ModelReportRow) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ModelReportRow!")
+		return graphql.Null
+	}
+	return ec._ModelReportRow(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNNode2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐNode(ctx context.Context, sel ast.SelectionSet, v []Node) graphql.Marshaler {
@@ -44524,6 +46649,20 @@ func (ec *executionContext) marshalOMicroUsd2ᚖint64(ctx context.Context, sel a
 	_ = ctx
 	res := scalar.MarshalInt64(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOModelOutage2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelOutage(ctx context.Context, sel ast.SelectionSet, v *ModelOutage) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ModelOutage(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOModelStanding2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐModelStanding(ctx context.Context, sel ast.SelectionSet, v *ModelStanding) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ModelStanding(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOMutationOutcome2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMutationOutcome(ctx context.Context, v any) (*MutationOutcome, error) {

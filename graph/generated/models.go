@@ -425,6 +425,48 @@ type CancelRunInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
+// One model of the catalogue.
+type CatalogueModel struct {
+	// Its name.
+	Name string `json:"name"`
+	// Who answers.
+	Provider string `json:"provider"`
+	// The provider's own name of it.
+	Model *string `json:"model,omitempty"`
+	// Where it stands; null where nobody said.
+	Residency *string `json:"residency,omitempty"`
+	// Its quality; higher is better.
+	Tier int `json:"tier"`
+	// Tokens that a prompt and its answer may have.
+	Context int64 `json:"context"`
+	// Tokens of one answer.
+	MaxOutput int64 `json:"maxOutput"`
+	// It can propose calls.
+	Tools bool `json:"tools"`
+	// It can hold its answer to a JSON Schema by itself.
+	Schema bool `json:"schema"`
+	// It reads images.
+	Images bool `json:"images"`
+	// It reads files that are no text.
+	Files bool `json:"files"`
+	// It thinks before it answers.
+	Reasoning bool `json:"reasoning"`
+	// It reads nothing that bears a label.
+	Plain bool `json:"plain"`
+	// The only labels that it may read, of those that the viewer may know; empty where only the labels' own rules say.
+	Labels []string `json:"labels"`
+	// Micro-dollars for a million tokens.
+	Prices *ModelPrices `json:"prices"`
+	// Its provider charges nothing.
+	Free bool `json:"free"`
+	// Day on which its prices were looked up; null where nobody said.
+	AsOf *string `json:"asOf,omitempty"`
+	// Names of the agents that may use it, of those that the viewer may know of.
+	Agents []string `json:"agents"`
+	// How it stands in the process that answers; null where it was not asked there.
+	Standing *ModelStanding `json:"standing,omitempty"`
+}
+
 // What is done under a grant at most; the agent's own revision bounds it as well.
 type Ceiling struct {
 	// Tools with their bounds.
@@ -1447,6 +1489,84 @@ type MissingWord struct {
 	People []*Actor `json:"people"`
 }
 
+// Turns that were not taken with a model.
+type ModelComparison struct {
+	// The other model.
+	Model string `json:"model"`
+	// Turns for which it was right too.
+	Turns int64 `json:"turns"`
+	// What the tokens of these turns would have cost with it.
+	Cost int64 `json:"cost"`
+	// What these turns cost.
+	Instead int64 `json:"instead"`
+	// Turns for which something spoke against it, by code, for example 3 LABELS.
+	Refusals []string `json:"refusals"`
+}
+
+// What a turn would be with a model.
+type ModelOffer struct {
+	// The model.
+	Model string `json:"model"`
+	// What it would cost, as far as can be told before.
+	Cost int64 `json:"cost"`
+	// What it would cost at most.
+	Worst int64 `json:"worst"`
+	// Code of what speaks against it; null where it was right.
+	Refusal *string `json:"refusal,omitempty"`
+}
+
+// A run waits for a model: none that is right for its turn can be asked now. It tries again by itself.
+type ModelOutage struct {
+	// The turn that waits.
+	Turn int `json:"turn"`
+	// How many waits in a row, from 1.
+	Wait int `json:"wait"`
+	// How the last attempt ended; null where none was made.
+	Cause *string `json:"cause,omitempty"`
+	// When it tries again.
+	RetryAt time.Time `json:"retryAt"`
+	// What was found about each model; empty where the wait follows an attempt.
+	Offers []*ModelOffer `json:"offers"`
+}
+
+// Micro-dollars for a million tokens.
+type ModelPrices struct {
+	// Of the prompt, not from a cache.
+	Input int64 `json:"input"`
+	// Read from a cache.
+	CacheRead int64 `json:"cacheRead"`
+	// Written to a cache.
+	CacheWrite int64 `json:"cacheWrite"`
+	// Of the answer, and of reasoning.
+	Output int64 `json:"output"`
+}
+
+// What turns of an agent with a model cost.
+type ModelReportRow struct {
+	// The agent.
+	Agent string `json:"agent"`
+	// The model that was taken.
+	Model string `json:"model"`
+	// Answered turns.
+	Turns int64 `json:"turns"`
+	// What they cost.
+	Spent *Amount `json:"spent"`
+	// The other models that were looked at for them.
+	Others []*ModelComparison `json:"others"`
+}
+
+// How a model stands.
+type ModelStanding struct {
+	// Whether it is asked.
+	Mode ModelMode `json:"mode"`
+	// Failures in a row.
+	Failures int `json:"failures"`
+	// How the last request failed; null where it was answered.
+	Cause *string `json:"cause,omitempty"`
+	// Until when it is left alone; null where it is asked.
+	Until *time.Time `json:"until,omitempty"`
+}
+
 // What a member of this organisation may do.
 type Mutation struct {
 }
@@ -1928,6 +2048,8 @@ type Run struct {
 	Budget *RunBudget `json:"budget"`
 	// The limit that waits for a person; null for none.
 	Limit *LimitPause `json:"limit,omitempty"`
+	// The outage that the run waits out; null for none.
+	Outage *ModelOutage `json:"outage,omitempty"`
 	// Why an operator must look; null when the run is not parked.
 	Parked *Parked `json:"parked,omitempty"`
 	// What the completion checks found about the last answer.
@@ -2549,6 +2671,8 @@ type Turn struct {
 	Failure *string `json:"failure,omitempty"`
 	// When the next attempt is due; null for none.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
+	// Every model of the agent that was looked at for it, in the agent's order.
+	Offers []*ModelOffer `json:"offers"`
 }
 
 // A piece of a turn's text while the model writes it. Live only: the finished text is in the journal.
@@ -4530,6 +4654,67 @@ func (e MemorySourceKind) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+// Whether a model is asked.
+type ModelMode string
+
+const (
+	// It is asked.
+	ModelModeClosed ModelMode = "CLOSED"
+	// It is left alone for a while.
+	ModelModeOpen ModelMode = "OPEN"
+	// One request finds out whether it answers again.
+	ModelModeHalfOpen ModelMode = "HALF_OPEN"
+)
+
+var AllModelMode = []ModelMode{
+	ModelModeClosed,
+	ModelModeOpen,
+	ModelModeHalfOpen,
+}
+
+func (e ModelMode) IsValid() bool {
+	switch e {
+	case ModelModeClosed, ModelModeOpen, ModelModeHalfOpen:
+		return true
+	}
+	return false
+}
+
+func (e ModelMode) String() string {
+	return string(e)
+}
+
+func (e *ModelMode) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ModelMode(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ModelMode", str)
+	}
+	return nil
+}
+
+func (e ModelMode) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ModelMode) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ModelMode) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 // Whether a mutation did something or had been done before.
 type MutationOutcome string
 
@@ -5577,6 +5762,8 @@ const (
 	WaitReasonRetry WaitReason = "RETRY"
 	// Runs that it started.
 	WaitReasonChildren WaitReason = "CHILDREN"
+	// A model: none that is right for the turn can be asked now.
+	WaitReasonModels WaitReason = "MODELS"
 )
 
 var AllWaitReason = []WaitReason{
@@ -5588,11 +5775,12 @@ var AllWaitReason = []WaitReason{
 	WaitReasonOperator,
 	WaitReasonRetry,
 	WaitReasonChildren,
+	WaitReasonModels,
 }
 
 func (e WaitReason) IsValid() bool {
 	switch e {
-	case WaitReasonApproval, WaitReasonQuestion, WaitReasonAccess, WaitReasonLimit, WaitReasonUncertain, WaitReasonOperator, WaitReasonRetry, WaitReasonChildren:
+	case WaitReasonApproval, WaitReasonQuestion, WaitReasonAccess, WaitReasonLimit, WaitReasonUncertain, WaitReasonOperator, WaitReasonRetry, WaitReasonChildren, WaitReasonModels:
 		return true
 	}
 	return false

@@ -18,6 +18,7 @@ import (
 	"gantry.dev/cmd/gantry/cli/evaluation"
 	"gantry.dev/cmd/gantry/cli/lending"
 	"gantry.dev/cmd/gantry/cli/measure"
+	"gantry.dev/cmd/gantry/cli/models"
 	"gantry.dev/cmd/gantry/cli/people"
 	"gantry.dev/cmd/gantry/cli/policies"
 	"gantry.dev/cmd/gantry/cli/protocols"
@@ -46,7 +47,7 @@ func Root() *cobra.Command {
 	root.AddCommand(brain.Commands(house, sweepCommand(), rebuildCommand(), reembedCommand(), queueCommand())...)
 	root.AddCommand(research.Command(house))
 	root.AddCommand(people.Commands()...)
-	root.AddCommand(schedule.Command(), tree.Command(), tools.Command())
+	root.AddCommand(schedule.Command(), tree.Command(), models.Command(), tools.Command())
 	root.AddCommand(evaluation.Command())
 	root.AddCommand(sidecar.Commands()...)
 	root.AddCommand(record.Command(func(provider string, server exchange.Server) (model.Provider, error) {

@@ -122,3 +122,86 @@ func (c *Client) PinTool(ctx context.Context, tool, pin string) (waits bool, err
 	got, err := change[killPayload](ctx, c, pinDocument, map[string]any{"tool": tool, "pin": pin})
 	return got.AwaitsSecondPerson, err
 }
+
+// ModelPrices are micro-dollars for a million tokens.
+type ModelPrices struct {
+	Input      int64 `json:"input,string"`
+	CacheRead  int64 `json:"cacheRead,string"`
+	CacheWrite int64 `json:"cacheWrite,string"`
+	Output     int64 `json:"output,string"`
+}
+
+// ModelStanding is how a model stands in the server that answers.
+type ModelStanding struct {
+	Mode     string     `json:"mode"`
+	Failures int        `json:"failures"`
+	Cause    string     `json:"cause"` // empty where it answered last
+	Until    *time.Time `json:"until"`
+}
+
+// Model is one model of the catalogue.
+type Model struct {
+	Name      string         `json:"name"`
+	Provider  string         `json:"provider"`
+	Model     string         `json:"model"`
+	Residency string         `json:"residency"`
+	Tier      int            `json:"tier"`
+	Context   int64          `json:"context,string"`
+	MaxOutput int64          `json:"maxOutput,string"`
+	Tools     bool           `json:"tools"`
+	Schema    bool           `json:"schema"`
+	Images    bool           `json:"images"`
+	Files     bool           `json:"files"`
+	Reasoning bool           `json:"reasoning"`
+	Plain     bool           `json:"plain"`
+	Labels    []string       `json:"labels"`
+	Prices    ModelPrices    `json:"prices"`
+	Free      bool           `json:"free"`
+	AsOf      string         `json:"asOf"`
+	Agents    []string       `json:"agents"`
+	Standing  *ModelStanding `json:"standing"`
+}
+
+// ModelReportRow is what turns of an agent with a model cost.
+type ModelReportRow struct {
+	Agent  string            `json:"agent"`
+	Model  string            `json:"model"`
+	Turns  int64             `json:"turns,string"`
+	Spent  Amount            `json:"spent"`
+	Others []ModelComparison `json:"others"`
+}
+
+// ModelComparison is what turns would have been with another model.
+type ModelComparison struct {
+	Model    string   `json:"model"`
+	Turns    int64    `json:"turns,string"`   // for which it was right too
+	Cost     int64    `json:"cost,string"`    // micro-dollars of these turns with it
+	Instead  int64    `json:"instead,string"` // micro-dollars of these turns as they were
+	Refusals []string `json:"refusals"`       // for example "3 LABELS"
+}
+
+const (
+	modelsDocument = `{models{name provider model residency tier context maxOutput tools schema images files reasoning plain labels
+		prices{input cacheRead cacheWrite output} free asOf agents standing{mode failures cause until}}}`
+	modelReportDocument = `query($agent:String,$from:Time!,$to:Time!){modelReport(agent:$agent,from:$from,to:$to){agent model turns
+		spent{money tokens} others{model turns cost instead refusals}}}`
+)
+
+// Models lists the catalogue. Errors: *Error.
+func (c *Client) Models(ctx context.Context) ([]Model, error) {
+	var got struct{ Models []Model }
+	err := c.Ask(ctx, modelsDocument, nil, &got)
+	return got.Models, err
+}
+
+// ModelReport compares turns of an agent, or of all (""), with other models.
+// Errors: *Error.
+func (c *Client) ModelReport(ctx context.Context, agent string, from, to time.Time) ([]ModelReportRow, error) {
+	variables := map[string]any{"from": from, "to": to}
+	if agent != "" {
+		variables["agent"] = agent
+	}
+	var got struct{ ModelReport []ModelReportRow }
+	err := c.Ask(ctx, modelReportDocument, variables, &got)
+	return got.ModelReport, err
+}

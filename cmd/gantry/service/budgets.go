@@ -116,9 +116,60 @@ func (b Budgets) Set(ctx context.Context, caller graph.Caller, commandID, name s
 // Usage sums what was settled: of everything for who sees the organisation's
 // budget, of their departments for who sees those, and of the caller's own runs.
 func (b Budgets) Usage(ctx context.Context, caller graph.Caller, groupBy string, fromMs, toMs int64) ([]graph.UsageRow, error) {
-	o, person, err := b.Fresh(ctx, caller)
+	found, err := b.settled(ctx, caller, fromMs, toMs)
 	if err != nil {
 		return nil, err
+	}
+	sums := usage{rows: map[string]*graph.UsageRow{}, runs: map[string]bool{}}
+	for _, s := range found.spent {
+		key, err := keyOf(groupBy, s, found.states, found.hidden)
+		if err != nil {
+			return nil, err
+		}
+		if key != "" {
+			sums.add(key, s.head.Run, s.cost)
+		}
+	}
+	return sums.list(), nil
+}
+
+// Turns visits each turn that was answered in [fromMs, toMs) and whose model the
+// caller may be told, with its run.
+func (b Budgets) Turns(ctx context.Context, caller graph.Caller, fromMs, toMs int64, visit func(*run.State, *run.Turn) error) error {
+	found, err := b.settled(ctx, caller, fromMs, toMs)
+	if err != nil {
+		return err
+	}
+	for _, s := range found.spent {
+		if s.turn == 0 {
+			continue
+		}
+		state, err := found.states(s.head.Run)
+		if err != nil {
+			return err
+		}
+		if found.hidden(state) || s.turn > len(state.Turns) {
+			continue
+		}
+		if err := visit(state, &state.Turns[s.turn-1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settled is what was settled that a caller may know of.
+type settled struct {
+	spent  []spent
+	states func(runID string) (*run.State, error)
+	hidden func(*run.State) bool // by which calls and models it came about is not the caller's to know
+}
+
+// settled reads what a caller may know of.
+func (b Budgets) settled(ctx context.Context, caller graph.Caller, fromMs, toMs int64) (settled, error) {
+	o, person, err := b.Fresh(ctx, caller)
+	if err != nil {
+		return settled{}, err
 	}
 	seen := map[string]bool{}
 	for _, n := range nodes(o, 0) {
@@ -137,25 +188,11 @@ func (b Budgets) Usage(ctx context.Context, caller graph.Caller, groupBy string,
 		found = append(found, spentOn(s, event))
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	sums := usage{rows: map[string]*graph.UsageRow{}, runs: map[string]bool{}}
-	states := b.states(ctx)
 	hidden := func(state *run.State) bool {
 		_, private := o.Granted(state.Started)
 		return private && !o.Answers(person, state.Started.Agent.Name)
 	}
-	for _, s := range found {
-		key, err := keyOf(groupBy, s, states, hidden)
-		if err != nil {
-			return nil, err
-		}
-		if key != "" {
-			sums.add(key, s.head.Run, s.cost)
-		}
-	}
-	return sums.list(), nil
+	return settled{spent: found, states: b.states(ctx), hidden: hidden}, err
 }
 
 // spent is what one record of a run settled.

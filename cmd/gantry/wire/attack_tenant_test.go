@@ -88,7 +88,7 @@ var names = map[string]string{
 	"Mutation.delegate.input.brief":                      "",
 	"Query.evaluations.agent":                            "agent",
 	"Mutation.recordEvaluation.input.report":             "",
-	"Query.agent.name":                                   "agent", "Query.runs.filter.agent": "agent", "Query.runs.filter.subject": "principal",
+	"Query.agent.name":                                   "agent", "Query.modelReport.agent": "agent", "Query.runs.filter.agent": "agent", "Query.runs.filter.subject": "principal",
 	"Mutation.startConversation.input.participants": "principal", "Mutation.sendMessage.input.agent": "agent", "Mutation.startRun.input.agent": "agent",
 	"Mutation.createSchedule.input.name": "", "Mutation.createSchedule.input.agent": "agent", "Mutation.createSchedule.input.cron": "", "Mutation.createSchedule.input.zone": "", "Mutation.createSchedule.input.subject": "principal",
 	"Mutation.setStage.input.agent": "agent", "Mutation.setBudget.input.node": "node", "Mutation.kill.input.name": "agent", "Mutation.liftKill.input.name": "agent", "Mutation.lendVoice.input.persona": "persona",

@@ -32,7 +32,7 @@ var aside = map[run.EventKind]string{
 	run.KindAccessVoided:    "like a voided approval, which has its crashes",
 	run.KindReviewDeclined:  "like a review that begins, less its child",
 	run.KindCompacted:       "nothing is begun by it: TestFault_D15_AWorkerThatBeginsAnewBuildsTheSamePrompt",
-	run.KindModelsOut:       "nothing is begun by it: TestFault_D2_ARunWaitsOutAnOutageAcrossAKill",
+	run.KindModelsOut:       "nothing is begun by it: TestFault_D2_ARunWaitsOutAnOutageAndAnotherProcessGoesOn",
 }
 
 // covers fails where something can be written that no crash was tried at: a

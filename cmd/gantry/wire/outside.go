@@ -14,6 +14,7 @@ import (
 	"gantry.dev/agents/model/anthropic"
 	"gantry.dev/agents/model/exchange"
 	"gantry.dev/agents/model/gemini"
+	"gantry.dev/agents/model/health"
 	"gantry.dev/agents/model/openai"
 	registered "gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
@@ -102,4 +103,10 @@ func ProviderAt(name string, server exchange.Server, reasoning bool) (model.Prov
 		return gemini.New(gemini.Config{Server: server, Reasoning: reasoning})
 	}
 	return nil, fmt.Errorf("provider %q is not known; use offline, script, openai, anthropic or gemini", name)
+}
+
+// stood says that a model is asked no longer, or again.
+func (p *Platform) stood(s health.Standing) {
+	p.Config.Log.Warn("a model stands otherwise", "endpoint", s.Key.Endpoint, "model", s.Key.Model, "mode", string(s.Mode),
+		"cause", string(s.Cause), "failures", s.Failures, "until", s.Until)
 }

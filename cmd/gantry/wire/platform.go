@@ -12,6 +12,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/credential"
 	"gantry.dev/agents/evaluate/kept"
+	"gantry.dev/agents/model/health"
 	"gantry.dev/agents/perform"
 	"gantry.dev/agents/tool/mcp"
 	"gantry.dev/cmd/gantry/service"
@@ -50,6 +51,7 @@ type Platform struct {
 	tracer   *telemetry.Tracer // nil where nothing is traced
 	files    *os.Root
 	servers  *mcp.Pool
+	health   *health.Register // how models stand
 	server   *server
 	verifier *edge.Verifier
 	texts    [textLanes]chan bus.TextDelta
@@ -109,9 +111,10 @@ func (p *Platform) build(ctx context.Context) (err error) {
 		}
 	}
 	p.servers = p.openServers()
+	p.health = health.New(health.Config{Changed: p.stood})
 	p.results = kept.New(p.Store)
 	p.Measured = evaluation.Evaluations{Service: p.Service, Results: p.results}
-	p.Kits = service.NewKits(p.Store, perform.Builder{Quality: evaluation.NewQuality(p.results, time.Now), Files: p.files, Memory: p.Brain, Runs: beside.Watch{Service: p.Service}, Egress: p.Config.Egress, Credentials: p.secrets, Provider: p.provider, Servers: p.servers})
+	p.Kits = service.NewKits(p.Store, perform.Builder{Quality: evaluation.NewQuality(p.results, time.Now), Files: p.files, Memory: p.Brain, Runs: beside.Watch{Service: p.Service}, Egress: p.Config.Egress, Credentials: p.secrets, Provider: p.provider, Servers: p.servers, Health: p.health})
 	p.Hub = bus.NewHub(p.Store, entries{p.Store})
 	p.relay = bus.NewRelay(p.bus, writers{p.Store}, p.Store)
 	var truth engine.Journal = p.Store

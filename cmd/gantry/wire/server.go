@@ -19,6 +19,7 @@ import (
 	"gantry.dev/cmd/gantry/service/evaluation"
 	"gantry.dev/cmd/gantry/service/groups"
 	"gantry.dev/cmd/gantry/service/lending"
+	"gantry.dev/cmd/gantry/service/models"
 	"gantry.dev/cmd/gantry/service/research"
 	"gantry.dev/cmd/gantry/service/scheduling"
 	"gantry.dev/graph"
@@ -51,7 +52,7 @@ func (p *Platform) listen(ctx context.Context) error {
 	documents := document.NewReader()
 	handler, err := graph.NewHandler(graph.Config{
 		Runs: service.Runs{Service: p.Service}, Conversations: service.Conversations{Service: p.Service}, Groups: groups.Groups{Service: p.Service}, Inbox: service.Inbox{Service: p.Service},
-		Tools: service.Tools{Service: p.Service}, Agents: service.Agents{Service: p.Service}, Kills: service.Kills{Service: p.Service}, Pins: service.Pins{Service: p.Service}, Budgets: service.Budgets{Service: p.Service},
+		Tools: service.Tools{Service: p.Service}, Agents: service.Agents{Service: p.Service}, Kills: service.Kills{Service: p.Service}, Pins: service.Pins{Service: p.Service}, Budgets: service.Budgets{Service: p.Service}, Models: models.Models{Service: p.Service, Health: p.health},
 		Brain: p.Brain, Readers: brain.Memory{Service: p.Service}, Documents: brain.Documents{Service: p.Service, Files: documents}, Lending: lending.Lending{Service: p.Service}, Consents: lending.Consents{Service: p.Service},
 		Schedules:  scheduling.Schedules{Service: p.Service, Calendar: p.calendar},
 		Researches: research.Researches{Service: p.Service}, Live: service.Live{Service: p.Service, Tasks: &p.streams}, Directory: p.Service, Verifier: p.verifier,
