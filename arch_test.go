@@ -190,8 +190,7 @@ var homes = map[string][]string{
 }
 
 // pure packages use nothing that a second call could answer differently.
-var pure = []string{"agents/server", "agents/bounded", "agents/expression", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect", "agents/evaluate"}
-var pure = []string{"agents/server", "agents/catalogue", "agents/route", "agents/bounded", "agents/expression", "agents/prompt", "orchestrator/canon", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule", "orchestrator/group", "memory/view", "memory/rank", "memory/detect"}
+var pure = []string{"agents/bounded", "agents/catalogue", "agents/evaluate", "agents/expression", "agents/prompt", "agents/route", "agents/server", "memory/detect", "memory/rank", "memory/view", "orchestrator/canon", "orchestrator/group", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 
