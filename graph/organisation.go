@@ -3,9 +3,6 @@ package graph
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"gantry.dev/agents"
@@ -149,55 +146,6 @@ func (r queries) Usage(ctx context.Context, groupBy generated.UsageGroup, from, 
 	return each(rows, func(row UsageRow) *generated.UsageRow {
 		return &generated.UsageRow{Key: row.Key, Runs: row.Runs, Spent: amount(row.Spent)}
 	}), err
-}
-
-// Models lists the catalogue.
-func (r queries) Models(ctx context.Context) ([]*generated.CatalogueModel, error) {
-	caller, err := edge.CallerOf(ctx)
-	if err != nil || r.config.Models == nil {
-		return []*generated.CatalogueModel{}, err
-	}
-	list, err := r.config.Models.List(ctx, caller)
-	if err != nil {
-		return nil, err
-	}
-	v, err := newViewer(ctx, r.config, caller, nil)
-	return each(list, v.catalogued), err
-}
-
-func (v *viewer) catalogued(m ModelEntry) *generated.CatalogueModel {
-	out := &generated.CatalogueModel{Name: m.Name, Provider: m.Provider, Model: maybe(m.Model.Model), Residency: maybe(m.Residency), Tier: m.Tier,
-		Context: m.Context, MaxOutput: m.MaxOutput, Tools: m.Tools, Schema: m.Schema, Images: m.Images, Files: m.Files, Reasoning: m.Reasoning,
-		Plain: m.Plain, Labels: v.labels(m.Labels), Free: m.Free, AsOf: maybe(m.AsOf), Agents: words(m.Agents),
-		Prices: &generated.ModelPrices{Input: m.Prices.Input, CacheRead: m.Prices.CacheRead, CacheWrite: m.Prices.CacheWrite, Output: m.Prices.Output}}
-	if s := m.Standing; s != nil {
-		out.Standing = &generated.ModelStanding{Mode: generated.ModelMode(s.Mode), Failures: s.Failures, Cause: maybe(string(s.Cause))}
-		if !s.Until.IsZero() {
-			out.Standing.Until = maybeAt(s.Until.UnixMilli())
-		}
-	}
-	return out
-}
-
-// ModelReport compares what turns cost with what they would have cost.
-func (r queries) ModelReport(ctx context.Context, agent *string, from, to time.Time) ([]*generated.ModelReportRow, error) {
-	caller, err := edge.CallerOf(ctx)
-	if err != nil || r.config.Models == nil {
-		return []*generated.ModelReportRow{}, err
-	}
-	var only string
-	if agent != nil {
-		only = *agent
-	}
-	rows, err := r.config.Models.Report(ctx, caller, only, from.UnixMilli(), to.UnixMilli())
-	return each(rows, func(row ModelReport) *generated.ModelReportRow {
-		return &generated.ModelReportRow{Agent: row.Agent, Model: row.Model, Turns: row.Turns, Spent: amount(row.Spent), Others: each(row.Others, compared)}
-	}), err
-}
-
-func compared(c ModelComparison) *generated.ModelComparison {
-	return &generated.ModelComparison{Model: c.Model, Turns: c.Turns, Cost: c.Cost, Instead: c.Instead,
-		Refusals: each(slices.Sorted(maps.Keys(c.Refusals)), func(code string) string { return fmt.Sprintf("%d %s", c.Refusals[code], code) })}
 }
 
 // PublishAgent proposes a revision or approves a proposed one.
