@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"gantry.dev/orchestrator/run"
 	"maps"
 	"slices"
 	"time"
@@ -399,4 +400,15 @@ func (r queries) ModelReport(ctx context.Context, agent *string, from, to time.T
 func compared(c ModelComparison) *generated.ModelComparison {
 	return &generated.ModelComparison{Model: c.Model, Turns: c.Turns, Cost: c.Cost, Instead: c.Instead,
 		Refusals: each(slices.Sorted(maps.Keys(c.Refusals)), func(code string) string { return fmt.Sprintf("%d %s", c.Refusals[code], code) })}
+}
+
+func offer(o run.Offer) *generated.ModelOffer {
+	return &generated.ModelOffer{Model: o.Model, Cost: o.MicroUSD, Worst: o.Worst, Refusal: maybe(o.Refusal)}
+}
+
+func outage(e *run.ModelsOut) *generated.ModelOutage {
+	if e == nil {
+		return nil
+	}
+	return &generated.ModelOutage{Turn: e.Turn, Wait: e.Wait, Cause: maybe(e.Cause), RetryAt: at(e.RetryAtMs), Offers: each(e.Offers, offer)}
 }

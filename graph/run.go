@@ -254,17 +254,6 @@ func contextOf(t run.Turn) *generated.ContextUse {
 	return use
 }
 
-func offer(o run.Offer) *generated.ModelOffer {
-	return &generated.ModelOffer{Model: o.Model, Cost: o.MicroUSD, Worst: o.Worst, Refusal: maybe(o.Refusal)}
-}
-
-func outage(e *run.ModelsOut) *generated.ModelOutage {
-	if e == nil {
-		return nil
-	}
-	return &generated.ModelOutage{Turn: e.Turn, Wait: e.Wait, Cause: maybe(e.Cause), RetryAt: at(e.RetryAtMs), Offers: each(e.Offers, offer)}
-}
-
 func (v *viewer) steer(s run.SteerState) *generated.Steer {
 	out := &generated.Steer{ID: s.Steer, By: v.actor(s.By.Principal), Text: v.text(s.Text), Interrupt: s.Interrupt, Void: s.Void,
 		Disposition: enum[generated.Disposition](s.Disposition), Turn: maybe(s.Turn), Evidence: s.Evidence}
