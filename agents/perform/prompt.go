@@ -165,8 +165,8 @@ func (j *job) contextUse(m agents.Model, bytes int64) *run.ContextUse {
 
 // shorten asks to show a part of the run in brief, where the prompt does not fit
 // or the model said so; nil where it fits. A run under earlier rules sends what
-// it always sent.
-func (j *job) shorten(ctx context.Context, effect run.TakeTurn, m agents.Model, use *run.ContextUse, in prompt.Input) (run.Command, error) {
+// it always sent. So many bytes of the request stand beside the prompt.
+func (j *job) shorten(ctx context.Context, effect run.TakeTurn, m agents.Model, use *run.ContextUse, beside int64, in prompt.Input) (run.Command, error) {
 	last := j.state.LastTurn()
 	rejected := j.state.Rejected() && last.Model == m.Name
 	room := use.Limit - m.MaxOutput
@@ -190,7 +190,7 @@ func (j *job) shorten(ctx context.Context, effect run.TakeTurn, m agents.Model, 
 	if in.Texts, err = j.view.Texts(ctx, (&prompt.Compiler{}).Needs(j.state)...); err != nil {
 		return nil, err
 	}
-	brief, fits, err := prompt.Shorten(in, most)
+	brief, fits, err := prompt.Shorten(in, most-beside)
 	if err != nil {
 		return nil, err
 	}

@@ -41,6 +41,9 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 		}
 	}
 	request := model.Request{Messages: compiled.Messages, Tools: compiled.Tools, Stable: compiled.Stable}
+	if request.Output, err = j.form(ctx, revision); err != nil {
+		return engine.Prepared{}, err
+	}
 	choosing := j.choosing(ctx, revision, marking.Labels, request, compiled.Bytes)
 	picked := choosing.Choose(j.view.NowMs)
 	if picked.Outage() {
@@ -48,16 +51,32 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 		return engine.Prepared{Command: run.AwaitModels{Turn: effect.Turn, Attempt: effect.Attempt, Offers: choice.Offers(picked.Offers), BackMs: picked.BackMs}}, nil
 	}
 	entry, _ := j.kit.Organisation.Model(picked.Model)
-	use := j.contextUse(entry, compiled.Bytes)
-	if shorter, err := j.shorten(ctx, effect, entry, use, whole); shorter != nil || err != nil {
+	if !entry.Schema {
+		request.Output = nil
+	}
+	beside := int64(len(request.Output))
+	size := compiled.Bytes + beside
+	use := j.contextUse(entry, size)
+	if shorter, err := j.shorten(ctx, effect, entry, use, beside, whole); shorter != nil || err != nil {
 		return engine.Prepared{Command: shorter}, err
 	}
 	request.Model, request.Messages, request.MaxTokens = entry.Model, ownThreads(compiled.Messages, threadOf(entry)), entry.MaxOutput
 	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: entry.Name, Why: picked.Why, Offers: choice.Offers(picked.Offers), Prompt: compiled.Digest,
-		Reserve: worstCase(entry, compiled.Bytes, entry.MaxOutput), Steers: compiled.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered, Context: use}
+		Reserve: worstCase(entry, size, entry.MaxOutput), Steers: compiled.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered, Context: use}
 	t := &turnTaking{job: j, effect: effect, choice: entry, choosing: choosing, begunMs: j.view.NowMs, request: request, sealer: j.sealer(),
-		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), wants: j.wants(revision), shown: compiled.Items, bytes: compiled.Bytes}
+		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), wants: j.wants(revision), shown: compiled.Items, bytes: size}
 	return engine.Prepared{Command: begin, Perform: t.take}, nil
+}
+
+// form is the JSON Schema that the run's answer must meet, nil for none: what
+// who sent a child wants of it, else what its agent's completion demands.
+func (j *job) form(ctx context.Context, revision agents.Revision) ([]byte, error) {
+	task := j.state.Started.Task
+	if task == nil || task.Result == nil {
+		return revision.Completion.Output, nil
+	}
+	texts, err := j.view.Texts(ctx, task.Result.ID)
+	return texts[task.Result.ID].Bytes, err
 }
 
 // choosing readies the choice of a model for a turn that gives a prompt of so

@@ -55,7 +55,7 @@ func (s Situation) Reads() bool {
 type Turn struct {
 	Situation
 	Request   model.Request
-	Bytes     int64 // of the prompt
+	Bytes     int64 // of messages and tools
 	State     *run.State
 	Authority policy.Authority // in force
 	NowMs     int64
@@ -90,7 +90,11 @@ func New(t Turn) *Choosing {
 	rests := restsOf(t.State)
 	for i := range c.candidates {
 		candidate := &c.candidates[i]
-		Price(candidate, t.Bytes, t.Tokens(candidate.Model, t.Bytes), answerTokens(t.State, candidate.MaxOutput))
+		size := t.Bytes
+		if candidate.Schema {
+			size += int64(len(t.Request.Output))
+		}
+		Price(candidate, size, t.Tokens(candidate.Model, size), answerTokens(t.State, candidate.MaxOutput))
 		candidate.RestMs = rests[candidate.Name]
 	}
 	return c
