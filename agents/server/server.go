@@ -34,6 +34,7 @@ type Server struct {
 	Auth      *Auth             `json:"auth,omitempty"`    // for http
 	Sandbox   string            `json:"sandbox,omitempty"` // for stdio: "none", or empty for what the machine offers
 	Network   []string          `json:"network,omitempty"` // "host:port" that a sandboxed process may reach
+	Read      []string          `json:"read,omitempty"`    // absolute paths that a sandboxed process may read besides
 	Owner     string            `json:"owner"`             // principal id: answers for it
 	Contact   string            `json:"contact"`           // principal id: told of incidents
 	Identity  Identity          `json:"identity,omitzero"`
@@ -108,8 +109,8 @@ func (s Server) Faults() (faults []Fault) {
 		u, err := url.Parse(s.URL)
 		require(err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && u.Fragment == "", "url",
 			"must be an http or https URL without user and fragment")
-		require(s.Command == "" && len(s.Args)+len(s.Env)+len(s.Network)+len(s.Identity.Files) == 0 && s.Sandbox == "", "transport",
-			"an http server has no command, args, env, network, sandbox or identity.files")
+		require(s.Command == "" && len(s.Args)+len(s.Env)+len(s.Network)+len(s.Read)+len(s.Identity.Files) == 0 && s.Sandbox == "", "transport",
+			"an http server has no command, args, env, network, read, sandbox or identity.files")
 	default:
 		require(false, "transport", "must be stdio or http")
 	}
@@ -118,6 +119,9 @@ func (s Server) Faults() (faults []Fault) {
 		require(reference != "", "env", "a variable holds a credential reference")
 	}
 	require(s.Sandbox == "" || s.Sandbox == SandboxNone || plainName.MatchString(s.Sandbox), "sandbox", "must name a sandbox, none or nothing")
+	for _, file := range s.Read {
+		require(path.IsAbs(file) && path.Clean(file) == file && file != "/", "read", "must be absolute paths, and not the root")
+	}
 	for file, sum := range s.Identity.Files {
 		require(path.IsAbs(file) && hash.MatchString(sum), "identity.files", "must be absolute paths with their SHA-256 in hex")
 	}

@@ -58,7 +58,7 @@ func egressOf(o agents.Organisation) (*tool.Egress, error) {
 // openServers makes ready to reach MCP servers. What one of them changes is
 // kept back by a change of what is in force.
 func (p *Platform) openServers() *mcp.Pool {
-	return mcp.NewPool(mcp.Config{Credentials: p.secrets, Folder: filepath.Join(p.Config.Folder, "servers"), Log: p.Config.Log,
+	return mcp.NewPool(mcp.Config{Credentials: p.secrets, Folder: filepath.Join(p.Config.Folder, "servers"), Log: p.Config.Log, Start: mcp.Confined,
 		Quarantine: func(ctx context.Context, organisation string, q registered.Quarantine) error {
 			ctx = context.WithoutCancel(ctx)
 			if err := p.Kits.Quarantine(ctx, organisation, q); err != nil {
