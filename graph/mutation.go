@@ -231,7 +231,11 @@ func (r mutations) AnswerQuestion(ctx context.Context, in generated.AnswerQuesti
 	}
 	outcome, err := r.submit(ctx, in.CommandID, opaque.Question, in.ID, func(rest []string) builder {
 		return func(by run.Identity, seal func(string) run.Text, person policy.Principal) run.Command {
-			return run.AnswerQuestion{Question: rest[0], By: by, Person: person, Answer: seal(in.Answer)}
+			answer := run.AnswerQuestion{Question: rest[0], By: by, Person: person, Answer: seal(in.Answer)}
+			if in.Action != nil {
+				answer.Action = run.Action(*in.Action)
+			}
+			return answer
 		}
 	})
 	return r.runPayload(ctx, in.ClientMutationID, outcome, err)

@@ -307,7 +307,13 @@ func (v *viewer) question(s *run.State, q run.Question) *generated.Question {
 	if call := s.Call(q.Call); call != nil {
 		out.Question = v.text(call.Arguments)
 	}
+	if ask := q.Ask; ask != nil {
+		out.Ask = &generated.ServerAsk{Origin: ask.Origin, Kind: generated.AskKind(ask.Kind), Form: v.optional(ask.Form), Declined: maybe(ask.Declined)}
+	}
 	if q.Answer != nil {
+		if out.Ask != nil {
+			out.Ask.Action = enum[generated.AskAction](q.Answer.Action)
+		}
 		out.Answer, out.AnsweredBy = v.text(q.Answer.Answer), v.actor(q.Answer.By.Principal)
 		out.AnsweredOnBehalfOf = v.somebody(q.Answer.By.OnBehalfOf)
 	}

@@ -1935,7 +1935,39 @@ enum QuestionStatus {
   VOID
 }
 
-"The model's question to a person."
+"How the server of a tool asks a person."
+enum AskKind {
+  "By a form."
+  FORM
+  "By a page to look at."
+  URL
+}
+
+"What a person does with what the server of a tool asks."
+enum AskAction {
+  "Give the values that the form asks for, or say that the page was seen to."
+  ACCEPT
+  "Say no."
+  DECLINE
+  "Say neither yes nor no."
+  CANCEL
+}
+
+"What the server of a tool wants to know before it does a call. Its words are the server's, not the model's and not Gantry's."
+type ServerAsk {
+  "Name of the server, as the organisation registered it."
+  origin: String!
+  "How it asks."
+  kind: AskKind!
+  "What the person is shown, as JSON: ` + "`" + `message` + "`" + ` with ` + "`" + `schema` + "`" + `, or with ` + "`" + `url` + "`" + ` and its ` + "`" + `host` + "`" + `. Null where it may be shown to nobody."
+  form: Text
+  "Code of why it is shown to nobody, ` + "`" + `ASKS_FOR_SECRET` + "`" + ` for example; null where it is."
+  declined: String
+  "What was done with it; null while nothing was."
+  action: AskAction
+}
+
+"The model's question to a person, or what the server of a tool asks."
 type Question {
   "Global id; hand it to ` + "`" + `answerQuestion` + "`" + `."
   id: ID!
@@ -1947,6 +1979,8 @@ type Question {
   call: Int!
   "The question: the arguments of the asking call as canonical JSON."
   question: Text!
+  "What the server of the call's tool asks; null for a question of the model."
+  ask: ServerAsk
   "Who may answer."
   to: [Approver!]!
   "The answer; null while there is none."
@@ -3437,8 +3471,10 @@ input DecideApprovalInput {
 input AnswerQuestionInput {
   "Global id of the question."
   id: ID!
-  "The answer, 64 KiB at most."
+  "The answer, 64 KiB at most. To a form that is accepted: its values as a JSON object."
   answer: String!
+  "What is done with what a server asks; absent for a question of the model."
+  action: AskAction
   "Made by the client: a repeat returns the first result."
   commandId: String
   "Echoed."
@@ -5636,6 +5672,8 @@ func (ec *executionContext) childFields_Question(ctx context.Context, field grap
 		return ec.fieldContext_Question_call(ctx, field)
 	case "question":
 		return ec.fieldContext_Question_question(ctx, field)
+	case "ask":
+		return ec.fieldContext_Question_ask(ctx, field)
 	case "to":
 		return ec.fieldContext_Question_to(ctx, field)
 	case "answer":
@@ -6082,6 +6120,22 @@ func (ec *executionContext) childFields_SendMessagePayload(ctx context.Context, 
 		return ec.fieldContext_SendMessagePayload_clientMutationId(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SendMessagePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ServerAsk(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "origin":
+		return ec.fieldContext_ServerAsk_origin(ctx, field)
+	case "kind":
+		return ec.fieldContext_ServerAsk_kind(ctx, field)
+	case "form":
+		return ec.fieldContext_ServerAsk_form(ctx, field)
+	case "declined":
+		return ec.fieldContext_ServerAsk_declined(ctx, field)
+	case "action":
+		return ec.fieldContext_ServerAsk_action(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ServerAsk", field.Name)
 }
 
 func (ec *executionContext) childFields_Sidecar(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -23535,6 +23589,38 @@ func (ec *executionContext) fieldContext_Question_question(_ context.Context, fi
 	return fc, nil
 }
 
+func (ec *executionContext) _Question_ask(ctx context.Context, field graphql.CollectedField, obj *Question) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Question_ask(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ask, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ServerAsk) graphql.Marshaler {
+			return ec.marshalOServerAsk2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐServerAsk(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Question_ask(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Question",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ServerAsk(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Question_to(ctx context.Context, field graphql.CollectedField, obj *Question) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -27687,6 +27773,130 @@ func (ec *executionContext) fieldContext_SendMessagePayload_clientMutationId(_ c
 	return graphql.NewScalarFieldContext("SendMessagePayload", field, false, false, "String")
 }
 
+func (ec *executionContext) _ServerAsk_origin(ctx context.Context, field graphql.CollectedField, obj *ServerAsk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServerAsk_origin(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Origin, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ServerAsk_origin(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServerAsk", field, false, false, "String")
+}
+
+func (ec *executionContext) _ServerAsk_kind(ctx context.Context, field graphql.CollectedField, obj *ServerAsk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServerAsk_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v AskKind) graphql.Marshaler {
+			return ec.marshalNAskKind2gantryᚗdevᚋgraphᚋgeneratedᚐAskKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ServerAsk_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServerAsk", field, false, false, "AskKind")
+}
+
+func (ec *executionContext) _ServerAsk_form(ctx context.Context, field graphql.CollectedField, obj *ServerAsk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServerAsk_form(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Form, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Text) graphql.Marshaler {
+			return ec.marshalOText2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐText(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ServerAsk_form(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ServerAsk",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Text(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ServerAsk_declined(ctx context.Context, field graphql.CollectedField, obj *ServerAsk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServerAsk_declined(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Declined, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ServerAsk_declined(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServerAsk", field, false, false, "String")
+}
+
+func (ec *executionContext) _ServerAsk_action(ctx context.Context, field graphql.CollectedField, obj *ServerAsk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServerAsk_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Action, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *AskAction) graphql.Marshaler {
+			return ec.marshalOAskAction2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAskAction(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ServerAsk_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServerAsk", field, false, false, "AskAction")
+}
+
 func (ec *executionContext) _Sidecar_number(ctx context.Context, field graphql.CollectedField, obj *Sidecar) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31539,7 +31749,7 @@ func (ec *executionContext) unmarshalInputAnswerQuestionInput(ctx context.Contex
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "answer", "commandId", "clientMutationId"}
+	fieldsInOrder := [...]string{"id", "answer", "action", "commandId", "clientMutationId"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -31560,6 +31770,13 @@ func (ec *executionContext) unmarshalInputAnswerQuestionInput(ctx context.Contex
 				return it, err
 			}
 			it.Answer = data
+		case "action":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("action"))
+			data, err := ec.unmarshalOAskAction2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAskAction(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Action = data
 		case "commandId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("commandId"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -40510,6 +40727,11 @@ func (ec *executionContext) _Question(ctx context.Context, sel ast.SelectionSet,
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "ask":
+			out.Values[i] = ec._Question_ask(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "to":
 			out.Values[i] = ec._Question_to(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -41925,6 +42147,59 @@ func (ec *executionContext) _SendMessagePayload(ctx context.Context, sel ast.Sel
 			}
 		case "clientMutationId":
 			out.Values[i] = ec._SendMessagePayload_clientMutationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var serverAskImplementors = []string{"ServerAsk"}
+
+func (ec *executionContext) _ServerAsk(ctx context.Context, sel ast.SelectionSet, obj *ServerAsk) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, serverAskImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ServerAsk")
+		case "origin":
+			out.Values[i] = ec._ServerAsk_origin(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._ServerAsk_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "form":
+			out.Values[i] = ec._ServerAsk_form(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "declined":
+			out.Values[i] = ec._ServerAsk_declined(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "action":
+			out.Values[i] = ec._ServerAsk_action(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -43587,6 +43862,16 @@ func (ec *executionContext) marshalNApprover2ᚖgantryᚗdevᚋgraphᚋgenerated
 		return graphql.Null
 	}
 	return ec._Approver(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNAskKind2gantryᚗdevᚋgraphᚋgeneratedᚐAskKind(ctx context.Context, v any) (AskKind, error) {
+	var res AskKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAskKind2gantryᚗdevᚋgraphᚋgeneratedᚐAskKind(ctx context.Context, sel ast.SelectionSet, v AskKind) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) marshalNAuditRecord2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐAuditRecordᚄ(ctx context.Context, sel ast.SelectionSet, v []*AuditRecord) graphql.Marshaler {
@@ -46236,6 +46521,22 @@ func (ec *executionContext) marshalOApproval2ᚖgantryᚗdevᚋgraphᚋgenerated
 	return ec._Approval(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOAskAction2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAskAction(ctx context.Context, v any) (*AskAction, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(AskAction)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOAskAction2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAskAction(ctx context.Context, sel ast.SelectionSet, v *AskAction) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
+}
+
 func (ec *executionContext) marshalOAudit2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAudit(ctx context.Context, sel ast.SelectionSet, v *Audit) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -46856,6 +47157,13 @@ func (ec *executionContext) marshalOSchedulePause2ᚖgantryᚗdevᚋgraphᚋgene
 		return graphql.Null
 	}
 	return v
+}
+
+func (ec *executionContext) marshalOServerAsk2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐServerAsk(ctx context.Context, sel ast.SelectionSet, v *ServerAsk) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ServerAsk(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOStage2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐStage(ctx context.Context, v any) (*Stage, error) {

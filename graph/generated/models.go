@@ -171,8 +171,10 @@ type Amount struct {
 type AnswerQuestionInput struct {
 	// Global id of the question.
 	ID string `json:"id"`
-	// The answer, 64 KiB at most.
+	// The answer, 64 KiB at most. To a form that is accepted: its values as a JSON object.
 	Answer string `json:"answer"`
+	// What is done with what a server asks; absent for a question of the model.
+	Action *AskAction `json:"action,omitempty"`
 	// Made by the client: a repeat returns the first result.
 	CommandID *string `json:"commandId,omitempty"`
 	// Echoed.
@@ -1717,7 +1719,7 @@ type Quarantine struct {
 type Query struct {
 }
 
-// The model's question to a person.
+// The model's question to a person, or what the server of a tool asks.
 type Question struct {
 	// Global id; hand it to `answerQuestion`.
 	ID string `json:"id"`
@@ -1729,6 +1731,8 @@ type Question struct {
 	Call int `json:"call"`
 	// The question: the arguments of the asking call as canonical JSON.
 	Question *Text `json:"question"`
+	// What the server of the call's tool asks; null for a question of the model.
+	Ask *ServerAsk `json:"ask,omitempty"`
 	// Who may answer.
 	To []*Approver `json:"to"`
 	// The answer; null while there is none.
@@ -2313,6 +2317,20 @@ type SendMessagePayload struct {
 	UserErrors []*UserError `json:"userErrors"`
 	// From the input.
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
+}
+
+// What the server of a tool wants to know before it does a call. Its words are the server's, not the model's and not Gantry's.
+type ServerAsk struct {
+	// Name of the server, as the organisation registered it.
+	Origin string `json:"origin"`
+	// How it asks.
+	Kind AskKind `json:"kind"`
+	// What the person is shown, as JSON: `message` with `schema`, or with `url` and its `host`. Null where it may be shown to nobody.
+	Form *Text `json:"form,omitempty"`
+	// Code of why it is shown to nobody, `ASKS_FOR_SECRET` for example; null where it is.
+	Declined *string `json:"declined,omitempty"`
+	// What was done with it; null while nothing was.
+	Action *AskAction `json:"action,omitempty"`
 }
 
 // A budget to set.
@@ -3233,6 +3251,125 @@ func (e *ApprovalStatus) UnmarshalJSON(b []byte) error {
 }
 
 func (e ApprovalStatus) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// What a person does with what the server of a tool asks.
+type AskAction string
+
+const (
+	// Give the values that the form asks for, or say that the page was seen to.
+	AskActionAccept AskAction = "ACCEPT"
+	// Say no.
+	AskActionDecline AskAction = "DECLINE"
+	// Say neither yes nor no.
+	AskActionCancel AskAction = "CANCEL"
+)
+
+var AllAskAction = []AskAction{
+	AskActionAccept,
+	AskActionDecline,
+	AskActionCancel,
+}
+
+func (e AskAction) IsValid() bool {
+	switch e {
+	case AskActionAccept, AskActionDecline, AskActionCancel:
+		return true
+	}
+	return false
+}
+
+func (e AskAction) String() string {
+	return string(e)
+}
+
+func (e *AskAction) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = AskAction(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid AskAction", str)
+	}
+	return nil
+}
+
+func (e AskAction) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *AskAction) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e AskAction) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// How the server of a tool asks a person.
+type AskKind string
+
+const (
+	// By a form.
+	AskKindForm AskKind = "FORM"
+	// By a page to look at.
+	AskKindURL AskKind = "URL"
+)
+
+var AllAskKind = []AskKind{
+	AskKindForm,
+	AskKindURL,
+}
+
+func (e AskKind) IsValid() bool {
+	switch e {
+	case AskKindForm, AskKindURL:
+		return true
+	}
+	return false
+}
+
+func (e AskKind) String() string {
+	return string(e)
+}
+
+func (e *AskKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = AskKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid AskKind", str)
+	}
+	return nil
+}
+
+func (e AskKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *AskKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e AskKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

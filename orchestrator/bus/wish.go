@@ -70,8 +70,9 @@ type DecideApprovalWish struct {
 
 // AnswerQuestionWish is the caller's answer.
 type AnswerQuestionWish struct {
-	Question string `json:"question"`
-	Answer   string `json:"answer"`
+	Question string     `json:"question"`
+	Answer   string     `json:"answer"`           // to a form that is accepted: its values as a JSON object
+	Action   run.Action `json:"action,omitempty"` // what is done with what a server asks
 }
 
 // ResolveUncertainWish is the caller's finding on an uncertain call.

@@ -63,6 +63,8 @@ func itemLines(item client.Item, hints hints) []string {
 	switch {
 	case item.Approval != nil:
 		lines, next = append(approvalLines(*item.Approval), othersLines(item)...), hints.decide(item.ID)
+	case item.Question != nil && item.Question.Ask != nil:
+		lines, next = serverLines(*item.Question.Ask), []string{hints.command("answer", item.ID, "VALUES-AS-JSON | --decline | --dismiss")}
 	case item.Question != nil:
 		lines, next = []string{"asks: " + oneLine(item.Question.Question.Display)}, []string{hints.command("answer", item.ID, "TEXT")}
 	case item.Access != nil:
@@ -181,15 +183,48 @@ func decideCommand(grant bool) *cobra.Command {
 }
 
 func answerCommand() *cobra.Command {
-	return ask.Server("answer ID TEXT", "Answer the question of a run", cobra.ExactArgs(2),
+	var decline, dismiss bool
+	command := ask.Server("answer ID [TEXT]", "Answer the question of a run, or the form of a server with its values as JSON", cobra.RangeArgs(1, 2),
 		func(command *cobra.Command, c *client.Client, args []string) error {
 			question, err := c.Question(command.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			answered, err := c.Answer(command.Context(), question, args[1])
+			text, action := "{}", ""
+			if len(args) > 1 {
+				text = args[1]
+			}
+			switch {
+			case question.Ask == nil && (decline || dismiss || len(args) < 2):
+				return errors.New("the model asks in words: answer it with a TEXT")
+			case decline && dismiss:
+				return errors.New("either --decline or --dismiss")
+			case decline:
+				action = "DECLINE"
+			case dismiss:
+				action = "CANCEL"
+			case question.Ask != nil:
+				action = "ACCEPT"
+			}
+			respond := func() (client.Run, error) { return c.Respond(command.Context(), question, action, text) }
+			if action == "" {
+				respond = func() (client.Run, error) { return c.Answer(command.Context(), question, text) }
+			}
+			answered, err := respond()
 			return sayStatus(command, answered, err)
 		})
+	command.Flags().BoolVar(&decline, "decline", false, "say no to what a server asks")
+	command.Flags().BoolVar(&dismiss, "dismiss", false, "say neither yes nor no to what a server asks")
+	return command
+}
+
+// serverLines show what a server asks: its words stand in quotes.
+func serverLines(one client.ServerAsk) []string {
+	lines := []string{fmt.Sprintf("server %s asks (%s); these are its words, not the agent's:", one.Origin, one.Kind)}
+	if one.Form == nil {
+		return lines
+	}
+	return append(lines, oneLine(one.Form.Display))
 }
 
 func resolveCommand() *cobra.Command {

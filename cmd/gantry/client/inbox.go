@@ -62,6 +62,7 @@ type Question struct {
 	Run       string     `json:"run"` // global id
 	Call      int        `json:"call"`
 	Question  Text       `json:"question"` // arguments of the asking call, canonical JSON
+	Ask       *ServerAsk `json:"ask"`      // nil for a question of the model
 	To        []Approver `json:"to"`
 	ExpiresAt time.Time  `json:"expiresAt"`
 }
@@ -93,6 +94,13 @@ type Access struct {
 	ExpiresAt   time.Time  `json:"expiresAt"`
 }
 
+// ServerAsk is what the server of a tool wants to know before it does a call.
+type ServerAsk struct {
+	Origin string `json:"origin"` // name of the server
+	Kind   string `json:"kind"`   // FORM or URL
+	Form   *Text  `json:"form"`   // JSON: message with schema, or with url and host
+}
+
 // Item is one thing that waits for the viewer. Of Approval, Question, Access, Limit,
 // Uncertain and Parked the one of its kind is there.
 type Item struct {
@@ -121,7 +129,7 @@ const (
 	approvalFields = ` fragment A on Approval{id status digest run call tool operation resource arguments{...T} consequence impact costBound
  effectClass guarantee requester{...P} subject{...P} integrity reasons{policy text} approvers{...W} quorum
  decisions{by{...P} granted} voidCause expiresAt}`
-	questionFields = ` fragment Q on Question{id status run call question{...T} to{...W} expiresAt}`
+	questionFields = ` fragment Q on Question{id status run call question{...T} ask{origin kind form{...T}} to{...W} expiresAt}`
 	accessFields   = ` fragment X on AccessRequest{id status digest run thing name call tool arguments{...T} definition consequence guarantee costBound
  more{money tokens} bounds{impact calls bounded} requester{...P} subject{...P} integrity approvers{...W} decision{by{...P} granted} grant voidCause expiresAt}`
 	itemFields = `{id kind since expiresAt run{...R lineage{run kind agent agentRevision}} approval{...A} count others{...A} question{...Q} access{...X} limit{limit detail approvers{...W}}
@@ -245,9 +253,15 @@ func (c *Client) Decide(ctx context.Context, approval Approval, grant bool, reas
 	return c.changeRun(ctx, decideDocument, input)
 }
 
-// Answer answers a question. Errors: *Error.
+// Answer answers a question of the model. Errors: *Error.
 func (c *Client) Answer(ctx context.Context, question Question, text string) (Run, error) {
 	return c.changeRun(ctx, answerDocument, map[string]any{"id": question.ID, "answer": text})
+}
+
+// Respond answers what a server asks: ACCEPT with the values as a JSON object,
+// DECLINE or CANCEL. Errors: *Error.
+func (c *Client) Respond(ctx context.Context, question Question, action, values string) (Run, error) {
+	return c.changeRun(ctx, answerDocument, map[string]any{"id": question.ID, "answer": values, "action": action})
 }
 
 // Access finds an open request for access in the viewer's inbox by its global id

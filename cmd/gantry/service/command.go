@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"gantry.dev/agents/tool/elicit"
 	"gantry.dev/graph"
 	"gantry.dev/orchestrator/canon"
 	"gantry.dev/orchestrator/engine"
@@ -57,6 +58,9 @@ func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID
 	if err := r.MayAsk(ctx, person, state, submission.Command); err != nil {
 		return graph.Outcome{}, err
 	}
+	if err := r.meets(ctx, state, person, submission); err != nil {
+		return graph.Outcome{}, err
+	}
 	submission.Receipt = &remembered
 	_, err = r.Engine.Submit(ctx, submission)
 	if errors.Is(err, engine.ErrReplayed) {
@@ -64,6 +68,40 @@ func (r Runs) Command(ctx context.Context, caller graph.Caller, commandID, runID
 		return graph.Outcome{Run: first.Run, Replayed: err == nil}, err
 	}
 	return graph.Outcome{Run: runID}, err
+}
+
+// meets refuses values that do not meet the form that a server asks them by.
+// What the person may not answer or see is left to the rules of the run.
+func (r Runs) meets(ctx context.Context, state *run.State, person policy.Principal, submission engine.Submission) error {
+	c, answers := submission.Command.(run.AnswerQuestion)
+	if !answers || c.Action != run.Accept {
+		return nil
+	}
+	question := state.Question(c.Question)
+	if question == nil || question.Status != run.QuestionOpen || question.Ask == nil || question.Ask.Kind != run.AskForm {
+		return nil
+	}
+	form := *question.Ask.Form
+	if !person.Sees(form.Marking.Labels) {
+		return nil
+	}
+	opened, err := r.Store.Payloads(ctx, []string{form.ID})
+	if err != nil {
+		return err
+	}
+	kept, err := elicit.Open(opened[form.ID].Bytes)
+	if err != nil {
+		return &run.Refusal{Code: "FORM_GONE", Detail: "What the server asked was erased; decline it."}
+	}
+	for _, payload := range submission.Payloads {
+		if payload.Text.ID != c.Answer.ID {
+			continue
+		}
+		if _, err := kept.Check(payload.Bytes); err != nil {
+			return &run.Refusal{Code: "VALUES_INVALID", Detail: "The values do not meet the form: " + err.Error() + "."}
+		}
+	}
+	return nil
 }
 
 // quotes is the marking of a person's words about a run: they are a person's,

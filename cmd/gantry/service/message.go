@@ -51,7 +51,7 @@ func (s *Service) commandOf(by run.Identity, wish bus.Wish, seal func(string) ru
 	case bus.DecideApprovalWish:
 		return run.DecideApproval{Approval: w.Approval, Digest: w.Digest, Granted: w.Granted, By: by, Person: person, Reason: optional(w.Reason)}
 	case bus.AnswerQuestionWish:
-		return run.AnswerQuestion{Question: w.Question, By: by, Person: person, Answer: seal(w.Answer)}
+		return run.AnswerQuestion{Question: w.Question, By: by, Person: person, Answer: seal(w.Answer), Action: w.Action}
 	case bus.ResolveUncertainWish:
 		return run.ResolveUncertain{Call: w.Call, By: by, Person: person, Resolution: w.Resolution, Override: w.Override, Evidence: seal(w.Evidence)}
 	}
