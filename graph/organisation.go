@@ -144,7 +144,13 @@ func (r queries) Usage(ctx context.Context, groupBy generated.UsageGroup, from, 
 	}
 	rows, err := r.config.Budgets.Usage(ctx, caller, string(groupBy), from.UnixMilli(), to.UnixMilli())
 	return each(rows, func(row UsageRow) *generated.UsageRow {
-		return &generated.UsageRow{Key: row.Key, Runs: row.Runs, Spent: amount(row.Spent)}
+		tokens := generated.TokenUsage(row.Tokens)
+		out := &generated.UsageRow{Key: row.Key, Runs: row.Runs, Spent: amount(row.Spent), Tokens: &tokens}
+		if row.Counted > 0 {
+			cached := int(row.Cached * 100 / row.Counted)
+			out.Cached = &cached
+		}
+		return out
 	}), err
 }
 

@@ -339,9 +339,12 @@ type Budget struct {
 
 // UsageRow is what one group spent.
 type UsageRow struct {
-	Key   string
-	Runs  int64
-	Spent run.Amount
+	Key     string
+	Runs    int64
+	Spent   run.Amount
+	Tokens  run.Usage // of its model requests; Estimated where one of them is
+	Counted int64     // tokens of the prompts that providers counted
+	Cached  int64     // of these, those that the providers had kept from before
 }
 
 // Budgets are the budgets that the caller may see.

@@ -69,6 +69,9 @@ type Request struct {
 	// Output is the JSON Schema that the answer's text must meet, for a provider
 	// that can hold itself to it; nil for none.
 	Output []byte `json:"output,omitempty"`
+	// Turns is how many turns of the run were answered before, also those that
+	// have no message here because the prompt shows them in brief.
+	Turns int `json:"turns,omitempty"`
 }
 
 // Proposed is a call as the provider sent it: nothing of it has been checked.

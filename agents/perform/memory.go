@@ -54,8 +54,8 @@ type recollection struct {
 	missing []string
 }
 
-// about asks one question. What the run knows already it does not get again,
-// nor anything that would leave it without a model. Errors: errMemoryOut.
+// about asks one question. What stands in the run's prompts already it does not
+// get again, nor anything that would leave it without a model. Errors: errMemoryOut.
 func (a asking) about(ctx context.Context, question string, known []run.Recalled) (recollection, error) {
 	if a.memory == nil {
 		return a.without(errNoMemory)
@@ -203,7 +203,7 @@ func (j *job) recall(ctx context.Context, revision agents.Revision) (*run.Rememb
 			question = append(question, string(payload.Bytes))
 		}
 	}
-	got, err := j.asking(revision).about(ctx, strings.Join(question, "\n"), j.state.Recalled())
+	got, err := j.asking(revision).about(ctx, strings.Join(question, "\n"), j.state.Known())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -40,7 +40,7 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 			marking = marking.Join(recalled.Marking)
 		}
 	}
-	request := model.Request{Messages: compiled.Messages, Tools: compiled.Tools, Stable: compiled.Stable}
+	request := model.Request{Messages: compiled.Messages, Tools: compiled.Tools, Stable: compiled.Stable, Turns: j.state.Answered()}
 	if request.Output, err = j.form(ctx, revision); err != nil {
 		return engine.Prepared{}, err
 	}

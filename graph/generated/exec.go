@@ -1565,7 +1565,7 @@ type ContextUse {
   cached: Int
 }
 
-"Tokens of one model request."
+"Tokens of model requests, by kind."
 type TokenUsage {
   "Uncached input."
   input: Int64!
@@ -1577,7 +1577,7 @@ type TokenUsage {
   output: Int64!
   "Reasoning."
   reasoning: Int64!
-  "Whether the numbers are estimates because the provider gave none."
+  "Whether numbers are estimates because a provider gave none."
   estimated: Boolean!
 }
 
@@ -2329,6 +2329,10 @@ type UsageRow {
   runs: Int64!
   "What was spent."
   spent: Amount!
+  "Tokens of its model requests."
+  tokens: TokenUsage!
+  "Percent of its prompts that providers had kept from before, of those that they counted; null for none."
+  cached: Int
 }
 
 "A run's journal, verified while it was read."
@@ -6372,6 +6376,10 @@ func (ec *executionContext) childFields_UsageRow(ctx context.Context, field grap
 		return ec.fieldContext_UsageRow_runs(ctx, field)
 	case "spent":
 		return ec.fieldContext_UsageRow_spent(ctx, field)
+	case "tokens":
+		return ec.fieldContext_UsageRow_tokens(ctx, field)
+	case "cached":
+		return ec.fieldContext_UsageRow_cached(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type UsageRow", field.Name)
 }
@@ -30133,6 +30141,61 @@ func (ec *executionContext) fieldContext_UsageRow_spent(_ context.Context, field
 	return fc, nil
 }
 
+func (ec *executionContext) _UsageRow_tokens(ctx context.Context, field graphql.CollectedField, obj *UsageRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UsageRow_tokens(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tokens, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *TokenUsage) graphql.Marshaler {
+			return ec.marshalNTokenUsage2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTokenUsage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UsageRow_tokens(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UsageRow",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TokenUsage(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UsageRow_cached(ctx context.Context, field graphql.CollectedField, obj *UsageRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UsageRow_cached(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cached, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UsageRow_cached(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UsageRow", field, false, false, "Int")
+}
+
 func (ec *executionContext) _UserError_code(ctx context.Context, field graphql.CollectedField, obj *UserError) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -42997,6 +43060,16 @@ func (ec *executionContext) _UsageRow(ctx context.Context, sel ast.SelectionSet,
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "tokens":
+			out.Values[i] = ec._UsageRow_tokens(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cached":
+			out.Values[i] = ec._UsageRow_cached(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -45989,6 +46062,14 @@ func (ec *executionContext) marshalNTime2timeᚐTime(ctx context.Context, sel as
 		graphql.AddInvalidNullFromMarshaler(ctx, "Time!")
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNTokenUsage2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTokenUsage(ctx context.Context, sel ast.SelectionSet, v *TokenUsage) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "TokenUsage!")
+		return graphql.Null
+	}
+	return ec._TokenUsage(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNToolGrant2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐToolGrantᚄ(ctx context.Context, sel ast.SelectionSet, v []*ToolGrant) graphql.Marshaler {

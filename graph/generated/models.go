@@ -2607,7 +2607,7 @@ type Text struct {
 	Labels []string `json:"labels"`
 }
 
-// Tokens of one model request.
+// Tokens of model requests, by kind.
 type TokenUsage struct {
 	// Uncached input.
 	Input int64 `json:"input"`
@@ -2619,7 +2619,7 @@ type TokenUsage struct {
 	Output int64 `json:"output"`
 	// Reasoning.
 	Reasoning int64 `json:"reasoning"`
-	// Whether the numbers are estimates because the provider gave none.
+	// Whether numbers are estimates because a provider gave none.
 	Estimated bool `json:"estimated"`
 }
 
@@ -2733,6 +2733,10 @@ type UsageRow struct {
 	Runs int64 `json:"runs"`
 	// What was spent.
 	Spent *Amount `json:"spent"`
+	// Tokens of its model requests.
+	Tokens *TokenUsage `json:"tokens"`
+	// Percent of its prompts that providers had kept from before, of those that they counted; null for none.
+	Cached *int `json:"cached,omitempty"`
 }
 
 // Why a mutation was not accepted. Nothing changed.

@@ -55,6 +55,12 @@ func (s *State) Counted(model string) (bytes, tokens int64) {
 // Prompt is the tokens of the prompt, from a cache or not.
 func (u Usage) Prompt() int64 { return u.Input + u.CacheRead + u.CacheWrite }
 
+// Plus returns both together.
+func (u Usage) Plus(o Usage) Usage {
+	return Usage{Input: u.Input + o.Input, CacheRead: u.CacheRead + o.CacheRead, CacheWrite: u.CacheWrite + o.CacheWrite, Output: u.Output + o.Output,
+		Reasoning: u.Reasoning + o.Reasoning, Estimated: u.Estimated || o.Estimated}
+}
+
 // Brief says which part of a run its prompts show in brief. The zero value is
 // none. The record itself never gets shorter.
 type Brief struct {

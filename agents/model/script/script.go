@@ -29,7 +29,8 @@ const maxScriptSteps = 10_000_000
 //
 // ctx.tools      the names of the offered tools
 //
-// ctx.turn       how many assistant messages there are already
+// ctx.turn       how many turns were answered before, also those that the
+// prompt shows in brief; for a prompt of no run, the assistant's messages
 //
 // ctx.results(name)       the replies to the calls of that tool, in order:
 // structs with id, name, arguments, value (the reply, parsed when it is JSON)
@@ -170,7 +171,7 @@ func contextOf(thread *starlark.Thread, request model.Request) (starlark.Value, 
 		"history":  history,
 		"messages": messages,
 		"tools":    tools,
-		"turn":     starlark.MakeInt(turns),
+		"turn":     starlark.MakeInt(max(turns, request.Turns)),
 		"results":  starlark.NewBuiltin("results", resultsOf(replies)),
 		"result":   starlark.NewBuiltin("result", resultOf(replies)),
 	}), nil

@@ -51,6 +51,13 @@ func call(name, arguments string) model.Proposed {
 	return model.Proposed{Name: name, Arguments: []byte(arguments)}
 }
 
+// A turn that the prompt shows in brief has no message, and counts.
+func TestTurnsThatStandInBriefCount(t *testing.T) {
+	long := history
+	long.Turns = 7
+	require.Equal(t, "7", says(t, "ctx.turn", long))
+}
+
 func TestScriptSeesThePrompt(t *testing.T) {
 	table := []struct{ expression, text string }{
 		{`ctx.turn`, "1"},

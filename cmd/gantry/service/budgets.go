@@ -120,14 +120,14 @@ func (b Budgets) Usage(ctx context.Context, caller graph.Caller, groupBy string,
 	if err != nil {
 		return nil, err
 	}
-	sums := usage{rows: map[string]*graph.UsageRow{}, runs: map[string]bool{}}
+	sums := newUsage()
 	for _, s := range found.spent {
 		key, err := keyOf(groupBy, s, found.states, found.hidden)
 		if err != nil {
 			return nil, err
 		}
 		if key != "" {
-			sums.add(key, s.head.Run, s.cost)
+			sums.add(key, s)
 		}
 	}
 	return sums.list(), nil
@@ -202,13 +202,14 @@ type spent struct {
 	turn int // that was answered; 0 for a call
 	call int // that ended; 0 for a turn
 	cost run.Amount
+	used run.Usage // of a turn
 }
 
 func spentOn(s journal.Spending, event run.Event) spent {
 	out := spent{head: s.Head, atMs: s.AtMs}
 	switch e := event.(type) {
 	case run.TurnAnswered:
-		out.turn, out.cost = e.Turn, e.Cost
+		out.turn, out.cost, out.used = e.Turn, e.Cost, e.Usage
 	case run.CallEnded:
 		out.call, out.cost = e.Call, e.Cost
 	}
@@ -274,17 +275,24 @@ type usage struct {
 	runs map[string]bool // key and run
 }
 
-func (u usage) add(key, runID string, cost run.Amount) {
+func newUsage() usage { return usage{rows: map[string]*graph.UsageRow{}, runs: map[string]bool{}} }
+
+func (u usage) add(key string, s spent) {
 	row, known := u.rows[key]
 	if !known {
 		row = &graph.UsageRow{Key: key}
 		u.rows[key] = row
 	}
-	if counted := key + "\x00" + runID; !u.runs[counted] {
+	if counted := key + "\x00" + s.head.Run; !u.runs[counted] {
 		u.runs[counted] = true
 		row.Runs++
 	}
-	row.Spent = row.Spent.Plus(cost)
+	row.Spent = row.Spent.Plus(s.cost)
+	row.Tokens = row.Tokens.Plus(s.used)
+	if !s.used.Estimated {
+		row.Counted += s.used.Prompt()
+		row.Cached += s.used.CacheRead
+	}
 }
 
 func (u usage) list() []graph.UsageRow {

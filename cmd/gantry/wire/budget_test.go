@@ -3,6 +3,7 @@ package wire_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -163,6 +164,28 @@ func TestUsageIsWhatTheRunsSettled(t *testing.T) {
 		}
 		require.Equal(t, marta.usage(group), h.as(operator).usage(group))
 	}
+	var used struct {
+		Usage []struct {
+			Tokens struct {
+				Input, CacheRead, CacheWrite, Output, Reasoning string
+				Estimated                                       bool
+			}
+			Cached *int
+		}
+	}
+	marta.ask(`query($from:Time!,$to:Time!){usage(groupBy:AGENT,from:$from,to:$to){tokens{input cacheRead cacheWrite output reasoning estimated} cached}}`,
+		map[string]any{"from": time.Now().Add(-time.Hour), "to": time.Now().Add(time.Hour)}, &used)
+	require.Len(t, used.Usage, 1)
+	tokens := int64(0)
+	for _, kind := range []string{used.Usage[0].Tokens.Input, used.Usage[0].Tokens.CacheRead, used.Usage[0].Tokens.CacheWrite, used.Usage[0].Tokens.Output,
+		used.Usage[0].Tokens.Reasoning} {
+		n, err := strconv.ParseInt(kind, 10, 64)
+		require.NoError(t, err)
+		tokens += n
+	}
+	require.Equal(t, all.Tokens, tokens)
+	require.Equal(t, used.Usage[0].Tokens.Estimated, used.Usage[0].Cached == nil, "no share of what nobody counted")
+
 	var got struct {
 		Budgets []struct {
 			Node    string
