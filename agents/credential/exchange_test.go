@@ -144,6 +144,6 @@ func TestFault_E19_ATokenGoesToItsAudienceAndNowhereElse(t *testing.T) {
 	wrong := &http.Client{Transport: credential.Transport{Audience: home.URL, Transport: http.DefaultTransport, Secret: func(*http.Request) (credential.Secret, error) {
 		return credential.Bound("other-canary", elsewhere.URL), nil
 	}}}
-	_, err = wrong.Get(home.URL) //nolint:bodyclose // there is none
+	_, err = wrong.Get(home.URL)
 	require.ErrorIs(t, err, credential.ErrAudience)
 }

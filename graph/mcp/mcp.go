@@ -56,7 +56,7 @@ func NewServer(config Config) *sdk.Server {
 func ServeStdio(ctx context.Context, config Config, in io.Reader, out io.Writer) error {
 	err := NewServer(config).Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}, MaxLineLength: maxLine})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
-		return nil
+		return nil //nolint:nilerr // it was told to end, or its client is gone
 	}
 	return err
 }

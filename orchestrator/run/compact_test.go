@@ -98,7 +98,7 @@ func TestACompactionNeverShowsMore(t *testing.T) {
 		"nothing": {}, "the last turn": {Through: 3}, "more than was said": {Said: 3}, "a turn before the first": {Through: -1},
 		"less than no excerpt": {Through: 1, Excerpt: -1}, "less than nothing of a result": {Result: -1},
 	} {
-		t.Run(name, func(t *testing.T) { w.refused("STALE", w.shorter(brief)) })
+		t.Run(name, func(*testing.T) { w.refused("STALE", w.shorter(brief)) })
 	}
 	w.do(w.shorter(run.Brief{Said: 1, Through: 1, Excerpt: 100, Result: 100}))
 	for name, brief := range map[string]run.Brief{
@@ -106,7 +106,7 @@ func TestACompactionNeverShowsMore(t *testing.T) {
 		"longer excerpts": {Said: 2, Through: 2, Excerpt: 101, Result: 100}, "longer results": {Said: 2, Through: 2, Excerpt: 100, Result: 101},
 		"whole results": {Said: 2, Through: 2, Excerpt: 100},
 	} {
-		t.Run(name, func(t *testing.T) { w.refused("STALE", w.shorter(brief)) })
+		t.Run(name, func(*testing.T) { w.refused("STALE", w.shorter(brief)) })
 	}
 	w.do(w.shorter(run.Brief{Said: 1, Through: 1, Excerpt: 50, Result: 100}))
 	require.ErrorIs(t, run.Apply(w.s.Clone(), run.Compacted{Turn: 4, Brief: run.Brief{Said: 1, Through: 1, Excerpt: 100}}), run.ErrBroken)

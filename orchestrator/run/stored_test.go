@@ -247,7 +247,7 @@ var storedRuns = map[string]stored{
 		w.do(run.BeginCall{Epoch: 1, Call: 1, Key: "k1", Inputs: noArguments})
 		w.asks(1, "")
 		w.asks(2, "ASKS_FOR_SECRET")
-	}, run.StatusRunning, []string{"call/2/2"}, func(t *testing.T, w *world) {
+	}, run.StatusRunning, []string{"call/2/2"}, func(_ *testing.T, w *world) {
 		w.do(w.accept("q2"))
 		w.do(run.BeginCall{Epoch: 1, Call: 1, Key: "k1", Inputs: noArguments})
 		w.do(run.ReportCall{Call: 1, Intent: 3, Outcome: run.OutcomeOK})

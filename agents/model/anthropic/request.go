@@ -19,7 +19,7 @@ const defaultMaxTokens = 4096
 // params writes the request in the words of the protocol. The same request
 // gives the same bytes.
 func (p *Provider) params(request model.Request, names exchange.Names) (anthropic.MessageNewParams, error) {
-	params := anthropic.MessageNewParams{Model: anthropic.Model(request.Model), MaxTokens: request.MaxTokens}
+	params := anthropic.MessageNewParams{Model: request.Model, MaxTokens: request.MaxTokens}
 	if params.MaxTokens <= 0 {
 		params.MaxTokens = defaultMaxTokens
 	}

@@ -43,7 +43,7 @@ type collector struct {
 func (c *collector) add(event anthropic.MessageStreamEventUnion) error {
 	switch event.Type {
 	case "message_start":
-		c.model = string(event.Message.Model)
+		c.model = event.Message.Model
 		first := event.Message.Usage
 		c.usage.InputTokens, c.usage.OutputTokens = first.InputTokens, first.OutputTokens
 		c.usage.CacheReadInputTokens, c.usage.CacheCreationInputTokens = first.CacheReadInputTokens, first.CacheCreationInputTokens

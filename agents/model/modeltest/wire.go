@@ -103,7 +103,7 @@ func (w Wire) Answers(t *testing.T) {
 // Fails takes a turn that must fail, and checks that the error says nothing.
 func (w Wire) Fails(t *testing.T, server exchange.Server, behaviours ...Behaviour) *model.Error {
 	t.Helper()
-	provider := model.Provider(nil)
+	var provider model.Provider
 	if len(behaviours) > 0 {
 		provider, _ = w.at(t, server, behaviours...)
 	} else {

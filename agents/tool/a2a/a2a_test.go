@@ -46,14 +46,14 @@ func (a *agent) Execute(ctx context.Context, in *a2asrv.ExecutorContext) iter.Se
 		status := func(state protocol.TaskState, words string) bool {
 			return yield(protocol.NewStatusUpdateEvent(in, state, protocol.NewMessageForTask(protocol.MessageRoleAgent, in, protocol.NewTextPart(words))), nil)
 		}
-		switch {
-		case text == "ask":
+		switch text {
+		case "ask":
 			status(protocol.TaskStateInputRequired, "Which one?")
-		case text == "fail":
+		case "fail":
 			status(protocol.TaskStateFailed, "It broke.")
-		case text == "reject":
+		case "reject":
 			status(protocol.TaskStateRejected, "Not for me.")
-		case text == "wait":
+		case "wait":
 			status(protocol.TaskStateWorking, "Wait.")
 			<-ctx.Done()
 		default:

@@ -108,7 +108,7 @@ func readField(name string, schema any) (field, error) {
 // choice reports whether a schema takes listed texts only.
 func choice(schema map[string]any) bool {
 	if list, is := schema["enum"].([]any); is {
-		return all(list, func(v any) bool { return shown(v) })
+		return all(list, shown)
 	}
 	for _, key := range []string{"oneOf", "anyOf"} {
 		list, is := schema[key].([]any)

@@ -162,22 +162,6 @@ func (t *timeline) byPeople(kind run.EventKind, f fact) []string {
 		return []string{fmt.Sprintf("%s %s approval %s", who, word, f.Approval)}
 	case run.KindApprovalVoided:
 		return []string{fmt.Sprintf("approval %s became void: %s", f.Approval, f.Cause)}
-	case run.KindQuestionAsked:
-		return []string{fmt.Sprintf("call %d ASKS: %s — %s answers", f.Call, t.calls[f.Call], names(f.To))}
-	case run.KindQuestionAnswered:
-		return []string{fmt.Sprintf("%s answered question %s", who, f.Question)}
-	case run.KindQuestionVoided:
-		return []string{fmt.Sprintf("question %s became void: %s", f.Question, f.Cause)}
-	case run.KindAccessRequested:
-		return []string{fmt.Sprintf("call %d WANTS %s: %s — %s decides, digest %.12s", f.Call, f.Want.named(), t.calls[f.Call], names(f.Approvers), f.Digest)}
-	case run.KindAccessDecided:
-		word := "refused"
-		if f.Granted {
-			word = "consented to"
-		}
-		return []string{fmt.Sprintf("%s %s request %s", who, word, f.Access)}
-	case run.KindAccessVoided:
-		return []string{fmt.Sprintf("request %s became void: %s", f.Access, f.Cause)}
 	case run.KindUncertainResolved:
 		return []string{fmt.Sprintf("%s found of call %d: %s", who, f.Call, f.Resolution)}
 	case run.KindSteerAccepted:
@@ -201,6 +185,29 @@ func (t *timeline) byPeople(kind run.EventKind, f fact) []string {
 		return []string{fmt.Sprintf("%s raised limit %s", who, f.Limit)}
 	case run.KindResumed:
 		return []string{who + " lets it go on"}
+	}
+	return t.wanting(kind, f, who)
+}
+
+// wanting is what a run asks people for besides approvals, and what they say.
+func (t *timeline) wanting(kind run.EventKind, f fact, who string) []string {
+	switch kind {
+	case run.KindQuestionAsked:
+		return []string{fmt.Sprintf("call %d ASKS: %s — %s answers", f.Call, t.calls[f.Call], names(f.To))}
+	case run.KindQuestionAnswered:
+		return []string{fmt.Sprintf("%s answered question %s", who, f.Question)}
+	case run.KindQuestionVoided:
+		return []string{fmt.Sprintf("question %s became void: %s", f.Question, f.Cause)}
+	case run.KindAccessRequested:
+		return []string{fmt.Sprintf("call %d WANTS %s: %s — %s decides, digest %.12s", f.Call, f.Want.named(), t.calls[f.Call], names(f.Approvers), f.Digest)}
+	case run.KindAccessDecided:
+		word := "refused"
+		if f.Granted {
+			word = "consented to"
+		}
+		return []string{fmt.Sprintf("%s %s request %s", who, word, f.Access)}
+	case run.KindAccessVoided:
+		return []string{fmt.Sprintf("request %s became void: %s", f.Access, f.Cause)}
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func Command() *cobra.Command {
 			if address == "" {
 				return errors.Join(o.Server().Run(ctx, &mcp.StdioTransport{}), o.Close())
 			}
-			token, err := os.ReadFile(tokenFile) //nolint:gosec // the operator names the file
+			token, err := os.ReadFile(tokenFile)
 			if err != nil {
 				return errors.Join(fmt.Errorf("office: token file: %w", err), o.Close())
 			}

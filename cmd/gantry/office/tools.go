@@ -183,7 +183,7 @@ func did[T any](o *Office, tool string, do func() (T, error)) (*mcp.CallToolResu
 }
 
 // answer says what was found, and of a fault only what the caller can mend.
-func answer[T any](found T, err error) (*mcp.CallToolResult, T, error) {
+func answer[T any](found T, err error) (*mcp.CallToolResult, T, error) { //nolint:unparam // the form of a handler of the protocol
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, found, errors.New("there is none")

@@ -31,7 +31,7 @@ type Config struct {
 	// all in Clearance, and without what looks like a secret or a person's number.
 	Content   bool
 	Clearance policy.Labels
-	Log       *slog.Logger
+	Log       *slog.Logger `json:"-"`
 }
 
 // Validate returns what is wrong with the configuration.

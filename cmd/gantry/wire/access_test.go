@@ -36,7 +36,6 @@ func TestFault_A1_AConsentThatWasCutShortGivesNothingUntilItIsRepeated(t *testin
 	t.Parallel()
 	h := openHouse(t, plan{})
 	run, request := wanting(h)
-	tomas := h.as(controller)
 	ctx := t.Context()
 	short := client.ShortID(run.ID)
 	state, err := h.platform.Engine.State(ctx, short)
@@ -54,7 +53,7 @@ func TestFault_A1_AConsentThatWasCutShortGivesNothingUntilItIsRepeated(t *testin
 	h.close()
 	h.open()
 
-	tomas = h.as(controller)
+	tomas := h.as(controller)
 	state, err = h.platform.Engine.State(ctx, short)
 	require.NoError(t, err)
 	require.Equal(t, "OPEN", string(state.Accesses[0].Status))

@@ -86,8 +86,9 @@ func forget(t *testing.T, broker, namespace string) {
 // member is what one process of a house is told.
 type member struct {
 	wire.Config
-	Site     string // where it dies; these four hide what cannot be told
+	Site     string // where it dies; these five hide what cannot be told
 	Log      *struct{}
+	Egress   *struct{}
 	Provider *struct{}
 	Between  *struct{}
 }

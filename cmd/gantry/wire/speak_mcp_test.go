@@ -200,7 +200,7 @@ func TestWhoMayNotAskOverGraphQLMayNotOverMCP(t *testing.T) {
 	status, _, _ = h.raw("/mcp", good, `[`+listing+`]`, nil)
 	require.Equal(t, http.StatusBadRequest, status)
 
-	response, err := http.Get(h.url() + "/.well-known/oauth-protected-resource/mcp") //nolint:noctx // of a test
+	response, err := http.Get(h.url() + "/.well-known/oauth-protected-resource/mcp")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, response.Body.Close()) }()
 	metadata, err := io.ReadAll(response.Body)

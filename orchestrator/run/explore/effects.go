@@ -33,20 +33,8 @@ func (w *world) prepare(i int, effect run.Effect) []action {
 	}
 	switch e := effect.(type) {
 	case run.TakeTurn:
-		begins := intend(run.BeginTurn{Epoch: epoch, Model: "m", Reserve: run.Amount{MicroUSD: turnCost, Tokens: turnCost}, Steers: w.openSteers(),
-			Memory: w.recalls(e)},
-			&hand{Key: e.Key(), Turn: e.Turn, Attempt: e.Attempt})
-		if w.left.Briefs > 0 {
-			begins = append(begins, submit(" shortens", run.Compact{Turn: e.Turn, Attempt: e.Attempt, Cause: run.CompactedForRoom, Model: "m", Brief: w.shorter()},
-				func(w *world) { w.left.Briefs-- }))
-		}
-		if w.state.Rejected() {
-			begins = append(begins, submit(" cannot shorten", run.Compact{Turn: e.Turn, Attempt: e.Attempt, Cause: run.CompactedRejected, Model: "m", Unfit: true}, nil))
-		}
-		if w.left.Outages > 0 {
-			begins = append(begins, submit(" finds no model", run.AwaitModels{Turn: e.Turn, Attempt: e.Attempt}, func(w *world) { w.left.Outages-- }))
-		}
-		return begins
+		return w.turns(e, submit, intend(run.BeginTurn{Epoch: epoch, Model: "m", Reserve: run.Amount{MicroUSD: turnCost, Tokens: turnCost},
+			Steers: w.openSteers(), Memory: w.recalls(e)}, &hand{Key: e.Key(), Turn: e.Turn, Attempt: e.Attempt}))
 	case run.CollectChildren:
 		return w.collect(i, e.Key())
 	case run.StartReview:
@@ -77,6 +65,22 @@ func (w *world) prepare(i int, effect run.Effect) []action {
 		return w.checks(e, submit)
 	}
 	return nil
+}
+
+// turns is what an owner does about a turn: it begins it, or finds that it cannot
+// yet be begun.
+func (w *world) turns(e run.TakeTurn, submit func(string, run.Command, func(*world)) action, begins []action) []action {
+	if w.left.Briefs > 0 {
+		begins = append(begins, submit(" shortens", run.Compact{Turn: e.Turn, Attempt: e.Attempt, Cause: run.CompactedForRoom, Model: "m", Brief: w.shorter()},
+			func(w *world) { w.left.Briefs-- }))
+	}
+	if w.state.Rejected() {
+		begins = append(begins, submit(" cannot shorten", run.Compact{Turn: e.Turn, Attempt: e.Attempt, Cause: run.CompactedRejected, Model: "m", Unfit: true}, nil))
+	}
+	if w.left.Outages > 0 {
+		begins = append(begins, submit(" finds no model", run.AwaitModels{Turn: e.Turn, Attempt: e.Attempt}, func(w *world) { w.left.Outages-- }))
+	}
+	return begins
 }
 
 func (w *world) checks(e run.Verify, submit func(string, run.Command, func(*world)) action) []action {

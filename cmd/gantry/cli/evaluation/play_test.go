@@ -49,8 +49,8 @@ func TestTheSampleAgentsMeetTheirCases(t *testing.T) {
 // What the organisation names as its outside is never reached.
 func TestACaseReachesNothingReal(t *testing.T) {
 	var reached atomic.Int64
-	real := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
-	t.Cleanup(real.Close)
+	outside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	t.Cleanup(outside.Close)
 	files := fstest.MapFS{}
 	require.NoError(t, fs.WalkDir(sample.Files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -58,14 +58,14 @@ func TestACaseReachesNothingReal(t *testing.T) {
 		}
 		raw, err := fs.ReadFile(sample.Files, name)
 		if name == "organisation.yaml" {
-			raw = bytes.ReplaceAll(raw, []byte("127.0.0.1:7411"), []byte(strings.TrimPrefix(real.URL, "http://")))
+			raw = bytes.ReplaceAll(raw, []byte("127.0.0.1:7411"), []byte(strings.TrimPrefix(outside.URL, "http://")))
 		}
 		files[name] = &fstest.MapFile{Data: raw, Mode: 0o600}
 		return err
 	}))
 	set := cases(t, "invoice-reconciler")
 	set.Cases = slices.DeleteFunc(set.Cases, func(c evaluate.Case) bool { return c.Name != "no-ledger-to-read" })
-	result, err := evaluation.Trial{Files: files, Material: "files", Folder: t.TempDir(), Secrets: map[string]string{"ledger": "a real token"}}.
+	result, err := evaluation.Trial{Files: files, Material: "files", Folder: t.TempDir(), Secrets: map[string]string{"ledger": "a outside token"}}.
 		Evaluate(t.Context(), set, func(evaluate.Scored) {})
 	require.NoError(t, err)
 	require.InDelta(t, 1, result.Figures().Utility, 0)
