@@ -59,6 +59,9 @@ func (a *adding) add(command *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := ask.Say(command.OutOrStdout(), "%s", apart(s)); err != nil {
+		return err
+	}
 	known := registeredOf(o, name)
 	added := 0
 	for _, offer := range offers {

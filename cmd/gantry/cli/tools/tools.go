@@ -45,8 +45,8 @@ func (s *source) flags(command *cobra.Command) {
 	command.Flags().DurationVar(&s.wait, "wait", 30*time.Second, "how long the server may take")
 }
 
-// offers asks a registered server for what it gives now. It is begun as a
-// process without any sandbox where its owner says so, and ended again.
+// offers asks a registered server for what it gives now. One that is a process
+// is begun as it will be for calls, and ended again.
 func (s *source) offers(ctx context.Context, name string) (o agents.Organisation, registered server.Server, offers []server.Offer, err error) {
 	if o, err = agents.LoadDir(os.DirFS(s.folder), agents.LoadOptions{}); err != nil {
 		return o, registered, nil, err
@@ -68,7 +68,7 @@ func (s *source) offers(ctx context.Context, name string) (o agents.Organisation
 		return o, registered, nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	pool := mcp.NewPool(mcp.Config{Credentials: secrets, Folder: work})
+	pool := mcp.NewPool(mcp.Config{Credentials: secrets, Folder: work, Start: mcp.Confined})
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	ctx, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
@@ -93,6 +93,19 @@ func (s *source) secrets(registered server.Server) (*credential.Store, error) {
 		entries[name] = credential.Entry{From: from, Audience: []string{audience}}
 	}
 	return credential.New(credential.Config{Entries: entries})
+}
+
+// apart says how a server is kept apart from what runs it.
+func apart(s server.Server) string {
+	switch {
+	case s.Transport == server.HTTP:
+		return fmt.Sprintf("server %s: over HTTP at %s, through the egress guard", s.Name, s.Origin())
+	case s.Sandbox == server.SandboxNone:
+		return fmt.Sprintf("server %s: sandbox none. It runs with Gantry's own rights, and may read and reach whatever Gantry may", s.Name)
+	case len(s.Network) > 0:
+		return fmt.Sprintf("server %s: kept apart by namespaces and Landlock; it may reach the TCP ports of %s", s.Name, strings.Join(s.Network, ", "))
+	}
+	return fmt.Sprintf("server %s: kept apart by namespaces and Landlock, without a network", s.Name)
 }
 
 // egressTo lets through to the server and nowhere else.
@@ -131,8 +144,11 @@ func listCommand() *cobra.Command {
 	var from source
 	command := &cobra.Command{Use: "list SERVER", Short: "List what an MCP server gives now, and what of it is registered", Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			o, _, offers, err := from.offers(command.Context(), args[0])
+			o, registered, offers, err := from.offers(command.Context(), args[0])
 			if err != nil {
+				return err
+			}
+			if err := ask.Say(command.OutOrStdout(), "%s", apart(registered)); err != nil {
 				return err
 			}
 			known := registeredOf(o, args[0])
