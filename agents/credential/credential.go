@@ -20,8 +20,12 @@ type Use struct {
 }
 
 // Secret is a secret that was had for one audience. It prints, marshals and
-// logs as "[secret]".
-type Secret struct{ value, audience string }
+// logs as "[secret]". Inside of a value whose fields are not exported nobody
+// asks it how it prints: there it is an address.
+type Secret struct {
+	value    *string
+	audience string
+}
 
 // ErrAudience means that a credential is not for whoever asked for it.
 var ErrAudience = errors.New("the credential is not for this audience")
@@ -31,14 +35,14 @@ const masked = "[secret]"
 
 // Bound returns a secret for one audience. It is for sources, and for tests of
 // whoever uses them.
-func Bound(value, audience string) Secret { return Secret{value: value, audience: audience} }
+func Bound(value, audience string) Secret { return Secret{value: &value, audience: audience} }
 
 // For gives the secret to its audience. Errors: ErrAudience.
 func (s Secret) For(audience string) (string, error) {
-	if s.value == "" || !sameAudience(s.audience, audience) {
+	if s.value == nil || *s.value == "" || !sameAudience(s.audience, audience) {
 		return "", ErrAudience
 	}
-	return s.value, nil
+	return *s.value, nil
 }
 
 // String returns "[secret]".

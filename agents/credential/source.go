@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/zalando/go-keyring"
 )
@@ -30,11 +32,15 @@ func (environment) Read(_ context.Context, name string) (string, error) {
 	return value, nil
 }
 
-// files reads files anew for each use: what is rotated counts at once.
+// files reads files anew for each use: what is rotated counts at once. What is
+// no file, such as a pipe, could be read once at most and hold up whoever does.
 type files struct{}
 
 // Read returns a file's text without the line end behind it.
 func (files) Read(_ context.Context, path string) (string, error) {
+	if about, err := os.Stat(path); err != nil || !about.Mode().IsRegular() {
+		return "", errors.New("no such file")
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err
@@ -72,8 +78,16 @@ func printed(ctx context.Context, command []string) (string, error) {
 	var out bytes.Buffer
 	program := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the operator names the program
 	program.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
+	// What it starts ends with it, and holds nobody up by keeping its output open.
+	program.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	kill := func() error { return syscall.Kill(-program.Process.Pid, syscall.SIGKILL) }
+	program.Cancel, program.WaitDelay = kill, lingers
 	program.Stdout = &limited{to: &out, left: mostBytes + 1}
-	if err := program.Run(); err != nil {
+	err := program.Run()
+	if program.Process != nil {
+		_ = kill() // what it left behind, if anything
+	}
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return "", fmt.Errorf("%w (command)", ErrSource)
 	}
 	value, err := secretOf(out.Bytes())
@@ -82,6 +96,9 @@ func printed(ctx context.Context, command []string) (string, error) {
 	}
 	return value, nil
 }
+
+// lingers is how long the output of a program may stay open after its end.
+const lingers = 500 * time.Millisecond
 
 // limited keeps so many bytes and drops the rest.
 type limited struct {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sourcegraph/conc"
 )
 
 // ErrUnknown means that no credential of this name is configured here.
@@ -182,10 +184,25 @@ func (s *Store) value(ctx context.Context, entry Entry, use Use) (string, error)
 	return s.read(ctx, entry.From)
 }
 
+// read asks a source. One that does not come back in time, as a keyring does
+// that waits for somebody to unlock it, is left behind.
 func (s *Store) read(ctx context.Context, from string) (string, error) {
 	scheme, reference, _ := strings.Cut(from, ":")
-	value, err := s.sources[scheme].Read(ctx, reference)
-	if err != nil || value == "" {
+	given := make(chan string, 1) // "" for none; room for what nobody waits for any more
+	var reading conc.WaitGroup    // never waited for
+	reading.Go(func() {
+		value, err := s.sources[scheme].Read(ctx, reference)
+		if err != nil {
+			value = ""
+		}
+		given <- value
+	})
+	value := ""
+	select {
+	case value = <-given:
+	case <-ctx.Done():
+	}
+	if value == "" {
 		return "", fmt.Errorf("%w (%s)", ErrSource, scheme)
 	}
 	return value, nil
