@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/sourcegraph/conc/panics"
 
 	"gantry.dev/agents/server"
 	"gantry.dev/agents/tool"
@@ -23,7 +26,6 @@ type link struct {
 	digest       string
 	turn         chan struct{} // holds one token: whoever opens the session
 	progress     atomic.Int64  // notes of progress that came; they lengthen nothing
-	looking      atomic.Bool   // the list is about to be looked at
 
 	mu      sync.Mutex
 	egress  *tool.Egress
@@ -32,6 +34,8 @@ type link struct {
 	idle    *time.Timer
 	served  map[string]*remote // by definition digest: what to look at when the list changes
 	asking  []*asking          // calls under way, which the server may have questions about
+	changed bool               // the list is another since it was looked at
+	looking bool               // somebody looks at the list as often as it changes
 }
 
 // serve remembers a tool, so that a change of the server's list finds it.
@@ -121,7 +125,8 @@ func (l *link) open(ctx context.Context) (*sdk.ClientSession, error) {
 			l.progress.Add(1)
 		},
 	})
-	client.AddSendingMiddleware(uncached)
+	client.AddSendingMiddleware(uncached, unbroken)
+	client.AddReceivingMiddleware(unbroken)
 	session, err := client.Connect(ctx, transport, nil)
 	if err != nil {
 		return nil, l.refused(ctx, err)
@@ -178,27 +183,69 @@ func uncached(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// lookingTakes bounds one look at a list that changed.
-const lookingTakes = 30 * time.Second
+var errBroke = errors.New("the message cannot be taken")
 
-// listChanged looks at every tool of the server that is registered here. Of
-// many changes at once the last one is looked at for all.
+// unbroken keeps what a server sends from breaking the process: the library
+// does not look whether everything in a message is there, and takes messages
+// where nobody else could catch that.
+func unbroken(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, request sdk.Request) (result sdk.Result, err error) {
+		defer func() {
+			if recover() != nil {
+				result, err = nil, errBroke
+			}
+		}()
+		return next(ctx, method, request)
+	}
+}
+
+// The bounds of looking at a list that changes.
+const (
+	lookingTakes = 30 * time.Second
+	lookingRests = time.Second // between two looks, however often it changes
+)
+
+// listChanged has somebody look at every tool of the server that is registered
+// here. There is one look at a time; what changes during one is looked at by the
+// next.
 func (l *link) listChanged() {
-	if l.looking.Swap(true) {
+	l.mu.Lock()
+	l.changed = true
+	begun := l.looking
+	l.looking = true
+	l.mu.Unlock()
+	if begun {
 		return
 	}
 	l.pool.beside(func(ctx context.Context) {
-		l.looking.Store(false)
-		ctx, cancel := context.WithTimeout(ctx, lookingTakes)
-		defer cancel()
-		l.mu.Lock()
-		var tools []*remote
-		for _, t := range l.served {
-			tools = append(tools, t)
-		}
-		l.mu.Unlock()
-		for _, t := range tools {
-			_ = t.Verify(ctx, tool.Invocation{}) // what changed is quarantined by it
+		for l.look(ctx) {
+			rest := time.NewTimer(lookingRests)
+			select {
+			case <-rest.C:
+			case <-ctx.Done():
+				rest.Stop()
+				return
+			}
 		}
 	})
+}
+
+// look looks at the tools once if the list has changed, and reports whether it
+// had.
+func (l *link) look(ctx context.Context) bool {
+	l.mu.Lock()
+	if !l.changed {
+		l.looking = false
+		l.mu.Unlock()
+		return false
+	}
+	l.changed = false
+	tools := slices.Collect(maps.Values(l.served))
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, lookingTakes)
+	defer cancel()
+	for _, t := range tools {
+		_ = panics.Try(func() { _ = t.Verify(ctx, tool.Invocation{}) }) // what changed is quarantined by it
+	}
+	return true
 }

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,11 +16,15 @@ import (
 const (
 	maxPages = 100
 	maxTools = 2000
+	maxList  = maxMessage // bytes of all its tools
 )
+
+var errNoTool = errors.New("a tool that is none")
 
 // offers lists what a server gives now. Errors are *tool.Failure.
 func offers(ctx context.Context, session *sdk.ClientSession) ([]server.Offer, error) {
 	var all []server.Offer
+	size := 0
 	params := &sdk.ListToolsParams{}
 	for range maxPages {
 		page, err := session.ListTools(ctx, params)
@@ -28,7 +33,8 @@ func offers(ctx context.Context, session *sdk.ClientSession) ([]server.Offer, er
 		}
 		for _, t := range page.Tools {
 			offer, err := offerOf(t)
-			if err != nil || len(all) >= maxTools {
+			size += len(offer.Name) + len(offer.Title) + len(offer.Description) + len(offer.Input) + len(offer.Output)
+			if err != nil || len(all) >= maxTools || size > maxList {
 				return nil, &tool.Failure{Code: tool.FailedUnreachable, Detail: "the server's list of tools cannot be read; nothing was called"}
 			}
 			all = append(all, offer)
@@ -42,6 +48,9 @@ func offers(ctx context.Context, session *sdk.ClientSession) ([]server.Offer, er
 }
 
 func offerOf(t *sdk.Tool) (server.Offer, error) {
+	if t == nil {
+		return server.Offer{}, errNoTool
+	}
 	offer := server.Offer{Name: t.Name, Title: t.Title, Description: t.Description}
 	var err error
 	if offer.Input, err = schemaOf(t.InputSchema); err != nil {

@@ -51,12 +51,16 @@ func (p *plain) Read(into []byte) (int, error)  { return p.out.Read(into) }
 func (p *plain) Write(from []byte) (int, error) { return p.in.Write(from) }
 
 // Close closes the input, which asks a server to end, and after a while kills
-// what is left of its process group.
+// what is left of its process group. What has left the group stays: nothing but
+// a sandbox could hold it, and nobody waits for it.
 func (p *plain) Close() error {
 	p.once.Do(func() {
 		_ = p.in.Close() // it may be closed already
 		kill := func() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
-		timer := time.AfterFunc(endTakes, kill)
+		timer := time.AfterFunc(endTakes, func() {
+			kill()
+			_ = p.out.Close() // others may hold it open
+		})
 		_, _ = io.Copy(io.Discard, p.out) // until its end, so that a server that still writes can end
 		p.ended = p.cmd.Wait()
 		timer.Stop()

@@ -148,7 +148,7 @@ func (t *remote) Invoke(ctx context.Context, invocation tool.Invocation) (tool.R
 	defer over()
 	result, err := session.CallTool(ctx, params)
 	if err != nil {
-		if question := asked.spoken(); question != nil && ctx.Err() == nil {
+		if question := asked.spoken(); question != nil && ctx.Err() == nil && errors.As(err, new(*jsonrpc.Error)) {
 			return tool.Result{Ask: question, Marking: t.definition.Result}, nil
 		}
 		return t.failed(ctx, l, session, err)

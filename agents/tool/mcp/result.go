@@ -139,6 +139,10 @@ func (t *remote) getPrompt(ctx context.Context, l *link, session *sdk.ClientSess
 	}
 	c := content{limit: t.definition.ResultBytes}
 	for _, message := range result.Messages {
+		if message == nil {
+			c.add("[an empty message]")
+			continue
+		}
 		c.add("[" + string(message.Role) + "]")
 		c.block(message.Content)
 	}
