@@ -30,6 +30,7 @@ type link struct {
 	mu      sync.Mutex
 	egress  *tool.Egress
 	session *sdk.ClientSession
+	over    *atomic.Bool // the session's connection was closed; nil: nobody knows
 	users   int
 	idle    *time.Timer
 	served  map[string]*remote // by definition digest: what to look at when the list changes
@@ -55,8 +56,12 @@ func (l *link) use(ctx context.Context) (*sdk.ClientSession, func(), error) {
 		return nil, nil, unreachable("another call has been connecting to it")
 	}
 	l.mu.Lock()
-	session := l.session
+	session, over := l.session, l.over
 	l.mu.Unlock()
+	if session != nil && over != nil && over.Load() {
+		l.drop(session)
+		session = nil
+	}
 	if session == nil {
 		var err error
 		if session, err = l.open(ctx); err != nil {
@@ -132,7 +137,10 @@ func (l *link) open(ctx context.Context) (*sdk.ClientSession, error) {
 		return nil, l.refused(ctx, err)
 	}
 	l.mu.Lock()
-	l.session = session
+	l.session, l.over = session, nil
+	if w, is := transport.(*watched); is {
+		l.over = &w.over
+	}
 	l.mu.Unlock()
 	if !l.pool.beside(func(context.Context) {
 		_ = session.Wait() // how it ended does not matter

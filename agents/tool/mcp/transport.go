@@ -69,7 +69,7 @@ func (l *link) overStdio(ctx context.Context) (sdk.Transport, error) {
 		l.pool.config.Log.Warn("MCP server not started", "server", s.Name)
 		return nil, unreachable("the server's process did not start")
 	}
-	return watched{&sdk.IOTransport{Reader: io.NopCloser(process), Writer: process, MaxLineLength: maxMessage}}, nil
+	return &watched{Transport: &sdk.IOTransport{Reader: io.NopCloser(process), Writer: process, MaxLineLength: maxMessage}}, nil
 }
 
 // secret asks for a secret that goes to one audience only, for the call that

@@ -15,21 +15,31 @@ const maxBehind = 10_000
 // watched is a transport to a process that gives it up where it takes nothing
 // any more. The library would wait for it without end, and keep what it says
 // meanwhile without bound.
-type watched struct{ sdk.Transport }
+type watched struct {
+	sdk.Transport
+	over atomic.Bool // its connection was closed
+}
 
-// Connect begins a connection.
-func (w watched) Connect(ctx context.Context) (sdk.Connection, error) {
+// Connect begins the one connection.
+func (w *watched) Connect(ctx context.Context) (sdk.Connection, error) {
 	connection, err := w.Transport.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &watchedConnection{Connection: connection}, nil
+	return &watchedConnection{Connection: connection, over: &w.over}, nil
 }
 
 type watchedConnection struct {
 	sdk.Connection
+	over    *atomic.Bool
 	writing atomic.Int64 // messages that are being written
 	behind  atomic.Int64 // messages of the server's own since one was taken
+}
+
+// Close closes the connection.
+func (c *watchedConnection) Close() error {
+	c.over.Store(true)
+	return c.Connection.Close()
 }
 
 // Write writes a message. If its context ends in the midst of that, so does the
