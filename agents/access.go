@@ -250,9 +250,11 @@ func (m Requestable) ceiling(asked Asked) (c Ceiling, may bool) {
 }
 
 // AccessGrant is the grant that a yes to a request puts in force, in the words of
-// its owner. The revision is the one that the run was admitted with. Errors:
+// its owner: for the run that asked, or where a conversation is named for every
+// run of the agent in it for the same person, until untilMs (UTC ms, 0 for no
+// end). The revision is the one that the run was admitted with. Errors:
 // ErrUnknown for what that may not ask for.
-func AccessGrant(revision Revision, state *run.State, access run.Access, word Word) (Grant, error) {
+func AccessGrant(revision Revision, state *run.State, access run.Access, conversation string, untilMs int64, word Word) (Grant, error) {
 	started, want := state.Started, access.Want
 	if revision.MayRequest == nil {
 		return Grant{}, ErrUnknown
@@ -262,16 +264,91 @@ func AccessGrant(revision Revision, state *run.State, access run.Access, word Wo
 		return Grant{}, ErrUnknown
 	}
 	ceiling.Stage = policy.Automate // nothing of it: what is counted or lasts is not given
-	return Grant{ID: "access-" + strings.ToLower(access.AccessRequested.Access), Kind: Access, Agent: started.Agent.Name, To: Borrower{Person: started.Subject.ID},
-		Run: state.ID, Pin: want.Gives.Tools[want.Name].Revision, Ceiling: ceiling, Reason: "asked for by run " + state.ID, Words: []Word{word}, AtMs: word.AtMs}, nil
+	g := Grant{ID: "access-" + strings.ToLower(access.AccessRequested.Access), Kind: Access, Agent: started.Agent.Name, To: Borrower{Person: started.Subject.ID},
+		Pin: want.Gives.Tools[want.Name].Revision, Ceiling: ceiling, Reason: "asked for by run " + state.ID, Words: []Word{word}, AtMs: word.AtMs,
+		Conversation: conversation, UntilMs: untilMs}
+	if conversation == "" {
+		g.Run = state.ID
+	}
+	return g, nil
 }
 
-// GivenTo returns what grants in force let one run use, which acts for a person;
-// never more than that person may read.
-func (o Organisation) GivenTo(runID string, subject policy.Principal) policy.Authority {
+// Revised is the current revision of an agent with what its runs may ask for as
+// its own: a tool within the same bounds, a space to read, a label or a model. Its
+// stage is no freer than the agent's is. Errors: ErrUnknown for what the current
+// revision may not ask for.
+func (o Organisation) Revised(agent string, want run.Want) (Revision, error) {
+	r, known := o.Agent(agent)
+	if !known || r.MayRequest == nil {
+		return Revision{}, ErrUnknown
+	}
+	ceiling, may := r.MayRequest.ceiling(Asked{Thing: want.Thing, Name: want.Name})
+	if !may || want.Thing == run.ThingBudget {
+		return Revision{}, ErrUnknown
+	}
+	r.Stage = o.Stage(r)
+	left := *r.MayRequest
+	left.Tools = slices.DeleteFunc(slices.Clone(left.Tools), func(u ToolUse) bool { return want.Thing == run.ThingTool && u.Name == want.Name })
+	left.Spaces = slices.DeleteFunc(slices.Clone(left.Spaces), func(s string) bool { return slices.Contains(ceiling.ReadSpaces, s) })
+	left.Labels = slices.DeleteFunc(slices.Clone(left.Labels), func(l policy.Label) bool { return slices.Contains(ceiling.Labels, l) })
+	left.Models = slices.DeleteFunc(slices.Clone(left.Models), func(m string) bool { return slices.Contains(ceiling.Models, m) })
+	r.MayRequest = &left
+	r.Tools = append(slices.Clone(r.Tools), ceiling.Tools...)
+	r.Spaces.Read = append(slices.Clone(r.Spaces.Read), ceiling.ReadSpaces...)
+	r.Clearance = append(slices.Clone(r.Clearance), ceiling.Labels...)
+	r.Models = append(slices.Clone(r.Models), ceiling.Models...)
+	return r.completed(), nil
+}
+
+// access finds what does not fit in whom an access is for, and in what it names.
+func (v *validation) access(object string, g Grant, person bool) {
+	is := g.Kind == Access
+	v.require((g.Run != "" || g.Conversation != "") == is && (g.Run == "" || g.Conversation == "") && (!is || person), object, "run",
+		"only what was asked for is for one run or one conversation, and that acts for a person")
+	v.require((g.Pin != "") == (is && len(g.Ceiling.Tools) > 0), object, "pin", "access to a tool names its definition")
+}
+
+// Standing returns the grant in force at nowMs (UTC ms) that gives the same as
+// another one in the same conversation, to the same agent for the same person.
+func (o Organisation) Standing(like Grant, nowMs int64) (Grant, bool) {
+	return find(o.Grants, func(g Grant) bool {
+		return g.Kind == Access && g.Conversation != "" && g.Conversation == like.Conversation && g.Agent == like.Agent && g.To == like.To &&
+			g.Pin == like.Pin && g.Holds(nowMs) && (g.UntilMs == 0 || like.UntilMs != 0 && like.UntilMs <= g.UntilMs) && o.asked(g) && o.bound(g).Includes(o.bound(like))
+	})
+}
+
+// asked reports whether the agent of a consent for a conversation may still ask
+// for as much: each run of it has what its own revision lets it have.
+func (o Organisation) asked(g Grant) bool {
+	r, known := o.Agent(g.Agent)
+	if !known || r.MayRequest == nil {
+		return false
+	}
+	may := *r.MayRequest
+	return o.bound(Grant{Ceiling: Ceiling{Tools: may.Tools, ReadSpaces: may.Spaces, Labels: may.Labels, Models: may.Models}}).Includes(o.bound(g))
+}
+
+// gives reports whether an access lets a run use something now: that one run, or
+// every run of its agent in its conversation. It does not look at whom the run
+// acts for.
+func (o Organisation) gives(g Grant, link run.Link, conversation string, atMs int64) bool {
+	switch {
+	case g.Kind != Access || g.Recalled != nil:
+		return false
+	case g.Run != "":
+		return g.Run == link.Run
+	}
+	inTime := g.UntilMs == 0 || atMs > 0 && atMs < g.UntilMs
+	return g.Conversation != "" && g.Conversation == conversation && g.Agent == link.Agent && inTime && o.asked(g)
+}
+
+// GivenTo returns what grants in force at atMs (UTC ms) let one run use, which
+// acts for a person in a conversation or none; never more than that person may
+// read.
+func (o Organisation) GivenTo(link run.Link, conversation string, subject policy.Principal, atMs int64) policy.Authority {
 	var given policy.Authority
 	for _, g := range o.Grants {
-		if g.Kind != Access || g.Run != runID || g.To.Person != subject.ID || !g.Holds(0) {
+		if !o.gives(g, link, conversation, atMs) || g.To.Person != subject.ID {
 			continue
 		}
 		if definition, _ := o.Tool(g.tool()); g.Pin != "" && definition.Digest() != g.Pin {
@@ -281,6 +358,17 @@ func (o Organisation) GivenTo(runID string, subject policy.Principal) policy.Aut
 	}
 	given.Labels = subject.Clearance.Meet(given.Labels)
 	return given
+}
+
+// Consented lists the grants of a conversation that a run which begins in it now
+// has from its start.
+func (o Organisation) Consented(link run.Link, conversation string, subject policy.Principal, atMs int64) (ids []string) {
+	for _, g := range o.Grants {
+		if g.Run == "" && g.To.Person == subject.ID && o.gives(g, link, conversation, atMs) && !o.IsShare(link.Grant) {
+			ids = append(ids, g.ID)
+		}
+	}
+	return ids
 }
 
 // requestable finds what does not fit in what an agent's runs may ask for.

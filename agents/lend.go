@@ -31,8 +31,10 @@ type Grant struct {
 	UntilMs  int64     `json:"untilMs,omitempty"` // UTC ms, no longer from then on; 0: until it is recalled
 	Recalled *Recalled `json:"recalled,omitempty"`
 
-	Run string `json:"run,omitempty"` // ACCESS: run id of the one run that it is for, which acts for To
+	Run string `json:"run,omitempty"` // ACCESS: run id of the one run that it is for, which acts for To; or
 	Pin string `json:"pin,omitempty"` // ACCESS to a tool: digest of the definition that was seen; it is no grant of another one
+
+	Conversation string `json:"conversation,omitempty"` // ACCESS: id of the one in which every run of Agent for To has it
 }
 
 // Recalled says who ended a grant. The grant stays, so that it can be read who
@@ -50,7 +52,7 @@ type GrantKind string
 const (
 	Share      GrantKind = "SHARE"      // lends an agent to a department or a person
 	Delegation GrantKind = "DELEGATION" // lets a narrow agent hand work to a stronger one
-	Access     GrantKind = "ACCESS"     // lets one run use what it asked for
+	Access     GrantKind = "ACCESS"     // lets one run, or the runs of one conversation, use what was asked for
 )
 
 // Borrower is a department or a person; exactly one is set.
@@ -468,8 +470,7 @@ func (v *validation) grant(g Grant) {
 	one := (g.To.Department == "" || department) && (g.To.Person == "" || person) && department != person
 	v.require(one == (g.Kind != Delegation) && (one || g.To == Borrower{}), object, "to", "a share is to one department or one person that exists, a delegation to none")
 	v.require(slices.Contains([]GrantKind{Share, Delegation, Access}, g.Kind), object, "kind", "must be %s, %s or %s", Share, Delegation, Access)
-	v.require((g.Run != "") == (g.Kind == Access) && (g.Kind != Access || person), object, "run", "only what one run asked for is for a run, and that acts for a person")
-	v.require((g.Pin != "") == (g.Kind == Access && len(g.Ceiling.Tools) > 0), object, "pin", "access to a tool names its definition")
+	v.access(object, g, person)
 	v.require(strings.TrimSpace(g.Reason) != "" && len(g.Reason) <= 1000, object, "reason", "say why in 1 to 1000 bytes")
 	v.require(g.UntilMs == 0 || g.UntilMs > g.AtMs, object, "until", "must be later than now")
 	if r := g.Recalled; r != nil {

@@ -61,7 +61,7 @@ func (r root) inbox(ctx context.Context, caller Caller) ([]*generated.InboxItem,
 		if !waits {
 			continue
 		}
-		shown.Onlooker, shown.OnBehalfOf = item.Onlooker, v.somebody(item.OnBehalfOf)
+		shown.Onlooker, shown.OnBehalfOf, shown.Actions = item.Onlooker, v.somebody(item.OnBehalfOf), actions(item, one.state)
 		if shown.Approval != nil {
 			class := alike{item.Run, shown.Approval.Tool, item.OnBehalfOf, item.Onlooker}
 			if first := together[class]; first != nil {
@@ -74,6 +74,34 @@ func (r root) inbox(ctx context.Context, caller Caller) ([]*generated.InboxItem,
 		out = append(out, shown)
 	}
 	return out, nil
+}
+
+// actions are what the viewer may do about an item; about one that is only shown
+// nothing.
+func actions(item Item, state *run.State) []generated.InboxAction {
+	switch {
+	case item.Onlooker:
+		return []generated.InboxAction{}
+	case item.Kind == engine.InboxApproval:
+		return []generated.InboxAction{generated.InboxActionApprove, generated.InboxActionDeny}
+	case item.Kind == engine.InboxQuestion:
+		return []generated.InboxAction{generated.InboxActionAnswer}
+	case item.Kind == engine.InboxAccess:
+		return []generated.InboxAction{generated.InboxActionConsent, generated.InboxActionRefuse}
+	case item.Kind == engine.InboxParked:
+		return []generated.InboxAction{generated.InboxActionResume}
+	case item.Kind != engine.InboxLimit:
+		return []generated.InboxAction{generated.InboxActionResolve}
+	case state.Reached == nil:
+		return []generated.InboxAction{}
+	}
+	switch state.Reached.Limit {
+	case run.LimitTurns, run.LimitBudget, run.LimitDeadline:
+		return []generated.InboxAction{generated.InboxActionRaise, generated.InboxActionEnd}
+	case run.LimitCheck:
+		return []generated.InboxAction{generated.InboxActionResume, generated.InboxActionAccept, generated.InboxActionEnd}
+	}
+	return []generated.InboxAction{generated.InboxActionResume, generated.InboxActionEnd}
 }
 
 // alike are held calls of one run to one tool that wait for the viewer in the
@@ -232,10 +260,17 @@ func (v *viewer) access(ctx context.Context, s *run.State, a *run.Access) (*gene
 		Requester: &generated.Actor{Principal: agents.AgentID(s.Started.Agent.Name), Name: s.Started.Agent.Name, Kind: enum[generated.ActorKind](policy.Agent)},
 		Subject:   v.actor(s.Started.Subject.ID), ActingChain: v.actors(s.Started.Chain),
 		Labels: v.labels(call.Arguments.Marking.Labels), Integrity: generated.Integrity(call.Arguments.Marking.Integrity.String()),
-		Approvers: v.approvers(a.Approvers), ExpiresAt: at(a.NotAfterMs), VoidCause: enum[generated.VoidCause](a.Cause)}
+		Approvers: v.approvers(a.Approvers), ExpiresAt: at(a.NotAfterMs), VoidCause: enum[generated.VoidCause](a.Cause),
+		Scopes: each(s.Scopes(a.Want), scopeOf)}
+	if p := a.Want.Prices; p != nil {
+		out.Prices = &generated.TokenPrices{Input: p.Input, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, Output: p.Output}
+	}
 	if d := a.Decision; d != nil {
 		out.Decision = &generated.Decision{By: v.actor(d.By.Principal), Granted: d.Granted, Reason: v.optional(d.Reason), OnBehalfOf: v.somebody(d.By.OnBehalfOf)}
 		out.Grant = maybe(d.Grant)
+		if err := v.reach(ctx, s, d, out); err != nil {
+			return nil, err
+		}
 	}
 	if a.Want.Thing == run.ThingBudget {
 		out.More = amount(run.Amount{MicroUSD: a.Want.Gives.MicroUSD, Tokens: a.Want.Gives.Tokens})
@@ -256,6 +291,28 @@ func (v *viewer) access(ctx context.Context, s *run.State, a *run.Access) (*gene
 	return out, err
 }
 
+// reach shows how far a yes reaches, and what was proposed with it.
+func (v *viewer) reach(ctx context.Context, s *run.State, d *run.AccessDecided, out *generated.AccessRequest) error {
+	if !d.Granted {
+		return nil
+	}
+	scope := scopeOf(d.Scope)
+	out.Scope = &scope
+	if d.Proposed == "" {
+		return nil
+	}
+	manifest, err := v.config.Consents.Proposed(ctx, v.caller, s.Started.Agent.Name, d.Proposed)
+	out.Proposed = &generated.ProposedRevision{Agent: s.Started.Agent.Name, Digest: d.Proposed, Manifest: maybe(manifest)}
+	return err
+}
+
+func scopeOf(scope run.Scope) generated.AccessScope {
+	if scope == run.ForRun {
+		return generated.AccessScopeRun
+	}
+	return generated.AccessScope(scope)
+}
+
 // DecideAccess lets a run use what it asked for, or says no.
 func (r mutations) DecideAccess(ctx context.Context, in generated.DecideAccessInput) (*generated.RunPayload, error) {
 	outcome, err := r.decideAccess(ctx, in)
@@ -272,6 +329,12 @@ func (r mutations) decideAccess(ctx context.Context, in generated.DecideAccessIn
 		return Outcome{}, err
 	}
 	consent := Consent{Run: parts[0], Access: parts[1], Digest: in.Digest, Granted: in.Decision == generated.AccessDecisionConsent, CommandID: c.id}
+	if in.Scope != generated.AccessScopeRun {
+		consent.Scope = run.Scope(in.Scope)
+	}
+	if in.Until != nil {
+		consent.UntilMs = in.Until.UnixMilli()
+	}
 	if in.Reason != nil {
 		consent.Reason = *in.Reason
 	}

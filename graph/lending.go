@@ -174,6 +174,10 @@ func (v *viewer) grant(g Grant) *generated.Grant {
 		id := v.id(opaque.Run, g.Grant.Run)
 		out.Run = &id
 	}
+	if g.Conversation != "" {
+		id := v.id(opaque.Conversation, g.Conversation)
+		out.Conversation = &id
+	}
 	if g.Revision != nil {
 		if digest, err := g.Revision.Digest(); err == nil {
 			out.Revision = &digest

@@ -142,7 +142,9 @@ type Consent struct {
 	Run, Access string // ids
 	Digest      string // of the request that was seen
 	Granted     bool
-	Reason      string // empty for none
+	Scope       run.Scope // of a yes
+	UntilMs     int64     // UTC ms: when one for a conversation ends; 0 for no end
+	Reason      string    // empty for none
 	CommandID   string
 }
 
@@ -151,10 +153,17 @@ type Consents interface {
 	// Decide decides one request. A run that the caller may not see is
 	// engine.ErrNotFound.
 	Decide(ctx context.Context, caller Caller, in Consent) (Outcome, error)
+	// Proposed returns the manifest of a revision that a yes proposed: empty where it
+	// waits for nobody any more, and for who neither proposed it nor answers for the
+	// agent.
+	Proposed(ctx context.Context, caller Caller, agent, digest string) (manifest string, err error)
 }
 
 // noConsents is where nobody decides any request.
 type noConsents struct{}
+
+// Proposed knows of none.
+func (noConsents) Proposed(context.Context, Caller, string, string) (string, error) { return "", nil }
 
 // Decide decides nothing.
 func (noConsents) Decide(context.Context, Caller, Consent) (Outcome, error) {

@@ -138,7 +138,7 @@ func (v *viewer) run(ctx context.Context, s *run.State) (*generated.Run, error) 
 		Goal: v.text(started.Goal), Subject: v.actor(started.Subject.ID), ActingChain: v.actors(started.Chain),
 		Agent: started.Agent.Name, AgentRevision: started.Agent.Revision, Department: started.Agent.Department, Contact: v.actor(started.Contact),
 		Snapshot: snapshot(started), Authority: v.authority(s.Authority),
-		Labels: v.labels(s.Marking.Labels), Integrity: generated.Integrity(s.Marking.Integrity.String()),
+		Labels: v.labels(s.Marking.Labels), Integrity: generated.Integrity(s.Marking.Integrity.String()), Consents: words(started.Consents),
 		Turns: each(s.Turns, v.turn), Approvals: approvals, Calls: v.calls(s, approvals),
 		Questions: each(s.Questions, func(q run.Question) *generated.Question { return v.question(s, q) }), Steers: each(s.Steers, v.steer),
 		Budget: &generated.RunBudget{Limit: amount(s.Budget.Limit), Reserved: amount(s.Budget.Reserved),

@@ -35,6 +35,11 @@ func accesses(t *rapid.T, o agents.Organisation) (list []agents.Grant) {
 		case 3:
 			g.Ceiling.Models = []string{"another"}
 		}
+		if rapid.Bool().Draw(t, "for the conversation") {
+			g.Agent, g.Run = fmt.Sprint("a", rapid.IntRange(0, 3).Draw(t, "whose")), ""
+			g.Conversation = rapid.SampledFrom([]string{"here", "elsewhere"}).Draw(t, "conversation")
+			g.UntilMs = rapid.SampledFrom([]int64{0, now, now + 1}).Draw(t, "until")
+		}
 		if rapid.IntRange(0, 3).Draw(t, "taken back") == 0 {
 			g.Recalled = &agents.Recalled{By: "olga"}
 		}
@@ -42,6 +47,9 @@ func accesses(t *rapid.T, o agents.Organisation) (list []agents.Grant) {
 	}
 	return list
 }
+
+// now is when the runs of these tests act, UTC ms.
+const now = 1000
 
 func rulesOf(t require.TestingT, o agents.Organisation) run.Rules {
 	kit, err := perform.Builder{Egress: func(agents.Organisation) (*tool.Egress, error) { return nil, nil }}.Build(o)
@@ -56,12 +64,21 @@ func rulesOf(t require.TestingT, o agents.Organisation) run.Rules {
 func TestNoConsentWidensBeyondItself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anyOrganisation(t)
+		for i := range o.Agents {
+			if rapid.IntRange(0, 3).Draw(t, "may ask") > 0 {
+				o.Agents[i].MayRequest = &agents.Requestable{Labels: policy.NewLabels("secret"), Spaces: []string{"department:d"}, Models: []string{"another"}}
+				for _, name := range []string{"things.read", "things.write"} {
+					o.Agents[i].MayRequest.Tools = append(o.Agents[i].MayRequest.Tools, agents.ToolUse{Name: name, Impact: policy.Irreversible, Calls: 2})
+				}
+			}
+		}
 		plain := rulesOf(t, o)
 		given := accesses(t, o)
 		o.Grants = append(o.Grants, given...)
 		rules := rulesOf(t, o)
 		subject := rapid.SampledFrom([]string{"ada", "eve"}).Draw(t, "subject")
 		person, _ := o.Principal(subject)
+		conversation := rapid.SampledFrom([]string{"", "here"}).Draw(t, "in")
 		var links []run.Link
 		var above, bare policy.Authority
 		for i := range rapid.IntRange(1, 4).Draw(t, "length") {
@@ -70,7 +87,7 @@ func TestNoConsentWidensBeyondItself(t *testing.T) {
 				link.Grant = fmt.Sprint("g", rapid.IntRange(0, 4).Draw(t, "grant"))
 			}
 			links = append(links, link)
-			acting := run.Acting{Subject: subject, Links: links}
+			acting := run.Acting{Subject: subject, Links: links, Conversation: conversation, AtMs: now}
 			may, without := rules.Ceiling(acting), plain.Ceiling(acting)
 			consented := policy.Authority{}
 			mine := 0
@@ -88,7 +105,8 @@ func TestNoConsentWidensBeyondItself(t *testing.T) {
 				}
 				gives.Labels = person.Clearance.Meet(gives.Labels)
 				for n, one := range links {
-					if one.Run == g.Run {
+					asks, _ := o.Agent(one.Agent)
+					if one.Run == g.Run || g.Run == "" && g.Conversation == conversation && g.Agent == one.Agent && asks.MayRequest != nil && (g.UntilMs == 0 || g.UntilMs > now) {
 						consented = policy.Widen(consented, gives)
 						if n == i {
 							mine++

@@ -190,6 +190,10 @@ func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, now
 		return run.Started{}, &run.Refusal{Code: "AGENT_STOPPED", Detail: "The agent is stopped by a kill switch; ask its owner."}
 	}
 	authority := o.Authority(revision, order.Person, nowMs)
+	link := run.Link{Agent: revision.Name, Grant: share.ID}
+	if share.ID == "" && authority.Turns > 0 {
+		authority = policy.Widen(authority, o.GivenTo(link, order.Conversation, order.Person, nowMs))
+	}
 	if order.MicroUSD > 0 {
 		authority.MicroUSD = min(authority.MicroUSD, order.MicroUSD)
 	}
@@ -214,6 +218,7 @@ func (a *Admission) started(kit *Kit, order Order, id string, goal run.Text, now
 		Checks: append([]string{agents.OutputCheck}, revision.Completion.Names()...), By: order.By,
 		Accounts: o.Accounts(payer, order.Conversation, nowMs), Grant: share.ID, Borrower: borrower, Branches: revision.Branches,
 		Reviewers: revision.Reviewers(), Sidecars: revision.BesideAll(),
+		Consents: o.Consented(link, order.Conversation, order.Person, nowMs),
 	}
 	if order.Said != nil {
 		started.Said = &order.Said.Said

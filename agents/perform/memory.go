@@ -129,7 +129,7 @@ func (j *job) asking(revision agents.Revision) asking {
 
 // authority is what the run may do under the rules in force.
 func (j *job) authority() policy.Authority {
-	return policy.Meet(j.state.Authority, j.view.Rules.Ceiling(j.state.Acting()))
+	return policy.Meet(j.state.Authority, j.view.Rules.Ceiling(j.state.Acting(j.view.NowMs)))
 }
 
 // reader is the run as memory knows it.

@@ -61,15 +61,16 @@ func (r *rules) Ceiling(acting run.Acting) policy.Authority {
 	var ceiling policy.Authority
 	for i, link := range acting.Links {
 		above, own := ceiling, r.own(link, acting.Subject)
+		var given policy.Authority
 		if i == 0 || above.Turns > 0 { // whose line may not act any more is given nothing
-			given := r.given(link, acting.Subject, own)
+			given = r.given(link, acting, own)
 			above, own = policy.Widen(above, given), policy.Widen(own, given)
 		}
 		switch {
 		case i > 0:
 			above.Depth = max(above.Depth-1, 0)
 		case acting.Under != nil:
-			above = policy.Succeeded(*acting.Under, r.Tool)
+			above = policy.Widen(policy.Succeeded(*acting.Under, r.Tool), given)
 		default:
 			above = own
 		}
@@ -88,14 +89,15 @@ func (r *rules) Ceiling(acting run.Acting) policy.Authority {
 	return ceiling
 }
 
-// given is what people let one run of the line use besides, while its agent may
-// act at all. What works under a share has what the share gives, and no more.
-func (r *rules) given(link run.Link, subject string, own policy.Authority) policy.Authority {
-	if link.Run == "" || own.Turns == 0 || r.organisation.IsShare(link.Grant) {
+// given is what people let one run of the line use besides, or its agent in the
+// conversation, while it may act at all. What works under a share has what the
+// share gives, and no more.
+func (r *rules) given(link run.Link, acting run.Acting, own policy.Authority) policy.Authority {
+	if own.Turns == 0 || r.organisation.IsShare(link.Grant) {
 		return policy.Authority{}
 	}
-	person, _ := r.organisation.Principal(subject)
-	return r.organisation.GivenTo(link.Run, person)
+	person, _ := r.organisation.Principal(acting.Subject)
+	return r.organisation.GivenTo(link, acting.Conversation, person, acting.AtMs)
 }
 
 // own is an agent's authority for a subject. It is the same as long as the

@@ -160,7 +160,7 @@ func (s *spawning) authority() (policy.Authority, *declined) {
 	under := s.state.Unused(s.job.authority())
 	under.Depth--
 	under.RunsAtOnce -= s.state.LiveRuns() + 1
-	child := s.view.Rules.Ceiling(run.Acting{Subject: s.subjectNow().ID, Under: &under,
+	child := s.view.Rules.Ceiling(run.Acting{Subject: s.subjectNow().ID, Under: &under, Conversation: s.consented(), AtMs: s.view.NowMs,
 		Links: []run.Link{{Agent: s.revision.Name, Grant: s.grant.ID}}})
 	least := func(bounds ...int64) int64 {
 		return slices.Min(slices.DeleteFunc(bounds, func(n int64) bool { return n <= 0 }))
@@ -187,6 +187,15 @@ func (s *spawning) authority() (policy.Authority, *declined) {
 		return s.only(child)
 	}
 	return child, nil
+}
+
+// consented is the conversation whose consents the child begins with. What goes
+// on beside a run asks for nothing, and has nothing of what others asked for.
+func (s *spawning) consented() string {
+	if s.person != nil || s.kind != run.SubAgent {
+		return ""
+	}
+	return s.state.Started.Conversation
 }
 
 // only keeps the tools that the child is to have. To ask for one that the run
@@ -336,6 +345,7 @@ func (s *spawning) begin(ctx context.Context, authority policy.Authority, histor
 		Lineage: append(slices.Clone(parent.Lineage), run.Link{Run: s.state.ID, Agent: parent.Agent.Name, Grant: parent.Grant}),
 	}
 	started.AudienceSpaces = s.audience(started)
+	started.Consents = s.current.Organisation.Consented(run.Link{Agent: s.revision.Name, Grant: s.grant.ID}, s.consented(), subject, s.view.NowMs)
 	recalls := recalling{kit: s.current, revision: s.revision, texts: s.view.Texts}
 	if err := recalls.into(ctx, &started, s.id, sealer.payloads[0]); err != nil {
 		return nil, err

@@ -59,6 +59,10 @@ func (w wants) find(asked agents.Asked) (*run.Want, []policy.Approver) {
 			return nil, nil // what the run was admitted under has another one
 		}
 	}
+	if entry, known := w.kit.Organisation.Model(asked.Name); known && asked.Thing == run.ThingModel {
+		p := entry.Prices
+		want.Prices = &run.Prices{Input: p.Input, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite, Output: p.Output}
+	}
 	name := asked.Name
 	if asked.Thing == run.ThingBudget {
 		name = started.Payer()
@@ -85,23 +89,22 @@ func (w wants) asks(thing run.Thing) bool {
 // that it was given and still has.
 func (w wants) has() map[string]bool {
 	names := w.names()
-	for _, given := range w.given {
-		for name := range given.Tools {
-			if _, still := w.authority.Tools[name]; !still && !slices.ContainsFunc(w.revision.Tools, func(u agents.ToolUse) bool { return u.Name == name }) {
-				delete(names, name)
-			}
+	for name := range names {
+		if _, still := w.authority.Tools[name]; !still && !slices.ContainsFunc(w.revision.Tools, func(u agents.ToolUse) bool { return u.Name == name }) {
+			delete(names, name)
 		}
 	}
 	return names
 }
 
-// names are the tools of the run: those of its revision, and those it was given.
+// names are the tools of the run: those of its revision, those that it began with
+// besides, and those that it was given.
 func (w wants) names() map[string]bool {
 	names := map[string]bool{}
 	for _, use := range w.revision.Tools {
 		names[use.Name] = true
 	}
-	for _, given := range w.given {
+	for _, given := range append(slices.Clip(w.given), w.started.Authority) {
 		for name := range given.Tools {
 			names[name] = true
 		}
@@ -109,11 +112,11 @@ func (w wants) names() map[string]bool {
 	return names
 }
 
-// models are those of the revision, and then those that the run was given and
-// still has.
+// models are those of the revision, and then those that the run began with or was
+// given besides, and still has.
 func (w wants) models() []string {
 	list := slices.Clip(w.revision.Models)
-	for _, given := range w.given {
+	for _, given := range append([]policy.Authority{w.started.Authority}, w.given...) {
 		for _, name := range given.Models {
 			if slices.Contains(w.authority.Models, name) && !slices.Contains(list, name) {
 				list = append(list, name)

@@ -686,8 +686,10 @@ type Grant {
   department: String
   "Of a share: the person who borrows. Of an access: for whom the run acts."
   person: Actor
-  "Of an access: global id of the run."
+  "Of an access for one run: global id of the run."
   run: ID
+  "Of an access for a conversation: its global id. Every run of the agent in it for the person has what it gives."
+  conversation: ID
   "What is done under it at most."
   ceiling: Ceiling!
   "All that its private side may answer."
@@ -716,7 +718,7 @@ enum GrantKind {
   SHARE
   "Lets an agent hand work to a stronger one."
   DELEGATION
-  "Lets one run use what it asked for."
+  "Lets one run, or those of an agent in one conversation, use what was asked for."
   ACCESS
 }
 
@@ -1108,6 +1110,8 @@ type Run implements Node {
   snapshot: Snapshot!
   "What the run may do at most, with amendments."
   authority: Authority!
+  "Ids of the grants of its conversation that it has from its start."
+  consents: [ID!]!
   "Labels over every text that entered the run, as far as the viewer may know of them."
   labels: [String!]!
   "How far what entered the run may be trusted."
@@ -1747,6 +1751,38 @@ enum AccessThing {
   BUDGET
 }
 
+"How far a yes reaches. Every call is still judged by itself."
+enum AccessScope {
+  "The run that asked."
+  RUN
+  "Every later run of the agent for the same person in the same conversation, too, until it is taken back."
+  CONVERSATION
+  "The run that asked; and a revision of the agent is proposed that every run has it by. That waits for a second person."
+  AGENT
+}
+
+"What a million tokens of a model cost."
+type TokenPrices {
+  "Read."
+  input: MicroUsd!
+  "Read again from the provider's cache."
+  cacheRead: MicroUsd!
+  "Put into the provider's cache."
+  cacheWrite: MicroUsd!
+  "Written."
+  output: MicroUsd!
+}
+
+"A revision of an agent that was proposed with a yes."
+type ProposedRevision {
+  "Name of the agent."
+  agent: String!
+  "Digest of the revision."
+  digest: String!
+  "The revision as a manifest, for who proposed it or answers for the agent, as long as it waits: the second person hands it to ` + "`" + `publishAgent` + "`" + `."
+  manifest: String
+}
+
 "Where a request for access stands."
 enum AccessStatus {
   "Its owner may decide."
@@ -1791,6 +1827,10 @@ type AccessRequest {
   guarantee: String
   "What one call of that tool may cost at most; null for other things."
   costBound: MicroUsd
+  "What the model costs the run; null for other things."
+  prices: TokenPrices
+  "How far a yes may reach."
+  scopes: [AccessScope!]!
   "Who asks: the agent."
   requester: Actor!
   "For whom."
@@ -1807,6 +1847,10 @@ type AccessRequest {
   approvers: [Approver!]!
   "The decision; null before."
   decision: Decision
+  "How far the yes reaches; null without one."
+  scope: AccessScope
+  "What was proposed with a yes for the agent; null otherwise."
+  proposed: ProposedRevision
   "Id of the grant that a yes rests on: hand it to ` + "`" + `recallAgent` + "`" + ` to take it back. Null for a budget and without a yes."
   grant: ID
   "When it can no longer be decided."
@@ -2209,6 +2253,30 @@ enum InboxKind {
   PARKED
 }
 
+"What may be done about something that waits."
+enum InboxAction {
+  "` + "`" + `decideApproval` + "`" + `: it may happen."
+  APPROVE
+  "` + "`" + `decideApproval` + "`" + `: it may not."
+  DENY
+  "` + "`" + `answerQuestion` + "`" + `."
+  ANSWER
+  "` + "`" + `decideAccess` + "`" + `: it may be used, as far as ` + "`" + `access.scopes` + "`" + ` says."
+  CONSENT
+  "` + "`" + `decideAccess` + "`" + `: it may not."
+  REFUSE
+  "` + "`" + `resumeRun` + "`" + ` with a higher limit."
+  RAISE
+  "` + "`" + `resumeRun` + "`" + ` with ` + "`" + `accept` + "`" + `: the unchecked answer is taken as it is."
+  ACCEPT
+  "` + "`" + `resumeRun` + "`" + ` as it is."
+  RESUME
+  "` + "`" + `resumeRun` + "`" + ` with ` + "`" + `end` + "`" + `: it ends here."
+  END
+  "` + "`" + `resolveUncertain` + "`" + `."
+  RESOLVE
+}
+
 "One thing that waits for the viewer."
 type InboxItem {
   "Its id within the organisation."
@@ -2233,6 +2301,8 @@ type InboxItem {
   access: AccessRequest
   "The limit; only for LIMIT."
   limit: LimitPause
+  "What the viewer may do about it; none where it is only shown."
+  actions: [InboxAction!]!
   "The calls that may or may not have happened; only for UNCERTAIN."
   uncertain: [Call!]!
   "Why an operator must look; only for PARKED."
@@ -2801,7 +2871,7 @@ type Mutation {
     "The decision."
     input: DecideApprovalInput!
   ): RunPayload!
-  "Lets a run use what it asked for, or says no. A yes is for that run alone, and no approval of any call."
+  "Lets a run use what it asked for, or says no. A yes is no approval of any call."
   decideAccess(
     "The decision."
     input: DecideAccessInput!
@@ -3425,7 +3495,7 @@ input ResumeRunInput {
 
 "What the owner of a thing says to a run that asks for it."
 enum AccessDecision {
-  "This run may use it."
+  "It may be used."
   CONSENT
   "It may not."
   REFUSE
@@ -3439,6 +3509,10 @@ input DecideAccessInput {
   digest: String!
   "The decision."
   decision: AccessDecision!
+  "How far a yes reaches; of a no, leave it out."
+  scope: AccessScope! = RUN
+  "When a yes for the conversation ends by itself; null for never."
+  until: Time
   "Why."
   reason: String
   "Made by the client: a repeat returns the first result."
@@ -4268,6 +4342,10 @@ func (ec *executionContext) childFields_AccessRequest(ctx context.Context, field
 		return ec.fieldContext_AccessRequest_guarantee(ctx, field)
 	case "costBound":
 		return ec.fieldContext_AccessRequest_costBound(ctx, field)
+	case "prices":
+		return ec.fieldContext_AccessRequest_prices(ctx, field)
+	case "scopes":
+		return ec.fieldContext_AccessRequest_scopes(ctx, field)
 	case "requester":
 		return ec.fieldContext_AccessRequest_requester(ctx, field)
 	case "subject":
@@ -4284,6 +4362,10 @@ func (ec *executionContext) childFields_AccessRequest(ctx context.Context, field
 		return ec.fieldContext_AccessRequest_approvers(ctx, field)
 	case "decision":
 		return ec.fieldContext_AccessRequest_decision(ctx, field)
+	case "scope":
+		return ec.fieldContext_AccessRequest_scope(ctx, field)
+	case "proposed":
+		return ec.fieldContext_AccessRequest_proposed(ctx, field)
 	case "grant":
 		return ec.fieldContext_AccessRequest_grant(ctx, field)
 	case "expiresAt":
@@ -5122,6 +5204,8 @@ func (ec *executionContext) childFields_Grant(ctx context.Context, field graphql
 		return ec.fieldContext_Grant_person(ctx, field)
 	case "run":
 		return ec.fieldContext_Grant_run(ctx, field)
+	case "conversation":
+		return ec.fieldContext_Grant_conversation(ctx, field)
 	case "ceiling":
 		return ec.fieldContext_Grant_ceiling(ctx, field)
 	case "yields":
@@ -5196,6 +5280,8 @@ func (ec *executionContext) childFields_InboxItem(ctx context.Context, field gra
 		return ec.fieldContext_InboxItem_access(ctx, field)
 	case "limit":
 		return ec.fieldContext_InboxItem_limit(ctx, field)
+	case "actions":
+		return ec.fieldContext_InboxItem_actions(ctx, field)
 	case "uncertain":
 		return ec.fieldContext_InboxItem_uncertain(ctx, field)
 	case "parked":
@@ -5646,6 +5732,18 @@ func (ec *executionContext) childFields_PinToolPayload(ctx context.Context, fiel
 	return nil, fmt.Errorf("no field named %q was found under type PinToolPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_ProposedRevision(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "agent":
+		return ec.fieldContext_ProposedRevision_agent(ctx, field)
+	case "digest":
+		return ec.fieldContext_ProposedRevision_digest(ctx, field)
+	case "manifest":
+		return ec.fieldContext_ProposedRevision_manifest(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ProposedRevision", field.Name)
+}
+
 func (ec *executionContext) childFields_Quarantine(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "tool":
@@ -5844,6 +5942,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_snapshot(ctx, field)
 	case "authority":
 		return ec.fieldContext_Run_authority(ctx, field)
+	case "consents":
+		return ec.fieldContext_Run_consents(ctx, field)
 	case "labels":
 		return ec.fieldContext_Run_labels(ctx, field)
 	case "integrity":
@@ -6256,6 +6356,20 @@ func (ec *executionContext) childFields_Text(ctx context.Context, field graphql.
 		return ec.fieldContext_Text_labels(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Text", field.Name)
+}
+
+func (ec *executionContext) childFields_TokenPrices(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "input":
+		return ec.fieldContext_TokenPrices_input(ctx, field)
+	case "cacheRead":
+		return ec.fieldContext_TokenPrices_cacheRead(ctx, field)
+	case "cacheWrite":
+		return ec.fieldContext_TokenPrices_cacheWrite(ctx, field)
+	case "output":
+		return ec.fieldContext_TokenPrices_output(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TokenPrices", field.Name)
 }
 
 func (ec *executionContext) childFields_TokenUsage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -8244,6 +8358,61 @@ func (ec *executionContext) fieldContext_AccessRequest_costBound(_ context.Conte
 	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "MicroUsd")
 }
 
+func (ec *executionContext) _AccessRequest_prices(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_prices(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Prices, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *TokenPrices) graphql.Marshaler {
+			return ec.marshalOTokenPrices2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTokenPrices(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_prices(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AccessRequest",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TokenPrices(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AccessRequest_scopes(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_scopes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Scopes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []AccessScope) graphql.Marshaler {
+			return ec.marshalNAccessScope2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐAccessScopeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_scopes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "AccessScope")
+}
+
 func (ec *executionContext) _AccessRequest_requester(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8477,6 +8646,61 @@ func (ec *executionContext) fieldContext_AccessRequest_decision(_ context.Contex
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Decision(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AccessRequest_scope(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_scope(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Scope, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *AccessScope) graphql.Marshaler {
+			return ec.marshalOAccessScope2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAccessScope(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_scope(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AccessRequest", field, false, false, "AccessScope")
+}
+
+func (ec *executionContext) _AccessRequest_proposed(ctx context.Context, field graphql.CollectedField, obj *AccessRequest) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AccessRequest_proposed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Proposed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ProposedRevision) graphql.Marshaler {
+			return ec.marshalOProposedRevision2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐProposedRevision(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AccessRequest_proposed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AccessRequest",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ProposedRevision(ctx, field)
 		},
 	}
 	return fc, nil
@@ -15917,6 +16141,29 @@ func (ec *executionContext) fieldContext_Grant_run(_ context.Context, field grap
 	return graphql.NewScalarFieldContext("Grant", field, false, false, "ID")
 }
 
+func (ec *executionContext) _Grant_conversation(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Grant_conversation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Conversation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Grant_conversation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Grant", field, false, false, "ID")
+}
+
 func (ec *executionContext) _Grant_ceiling(ctx context.Context, field graphql.CollectedField, obj *Grant) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16694,6 +16941,29 @@ func (ec *executionContext) fieldContext_InboxItem_limit(_ context.Context, fiel
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _InboxItem_actions(ctx context.Context, field graphql.CollectedField, obj *InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_actions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actions, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []InboxAction) graphql.Marshaler {
+			return ec.marshalNInboxAction2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐInboxActionᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_actions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, "InboxAction")
 }
 
 func (ec *executionContext) _InboxItem_uncertain(ctx context.Context, field graphql.CollectedField, obj *InboxItem) (ret graphql.Marshaler) {
@@ -22062,6 +22332,75 @@ func (ec *executionContext) fieldContext_PinToolPayload_clientMutationId(_ conte
 	return graphql.NewScalarFieldContext("PinToolPayload", field, false, false, "String")
 }
 
+func (ec *executionContext) _ProposedRevision_agent(ctx context.Context, field graphql.CollectedField, obj *ProposedRevision) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ProposedRevision_agent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Agent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ProposedRevision_agent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ProposedRevision", field, false, false, "String")
+}
+
+func (ec *executionContext) _ProposedRevision_digest(ctx context.Context, field graphql.CollectedField, obj *ProposedRevision) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ProposedRevision_digest(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Digest, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ProposedRevision_digest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ProposedRevision", field, false, false, "String")
+}
+
+func (ec *executionContext) _ProposedRevision_manifest(ctx context.Context, field graphql.CollectedField, obj *ProposedRevision) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ProposedRevision_manifest(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Manifest, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ProposedRevision_manifest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ProposedRevision", field, false, false, "String")
+}
+
 func (ec *executionContext) _Quarantine_tool(ctx context.Context, field graphql.CollectedField, obj *Quarantine) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -25254,6 +25593,29 @@ func (ec *executionContext) fieldContext_Run_authority(_ context.Context, field 
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Run_consents(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_consents(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Consents, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNID2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_consents(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Run", field, false, false, "ID")
 }
 
 func (ec *executionContext) _Run_labels(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
@@ -29140,6 +29502,98 @@ func (ec *executionContext) fieldContext_Text_labels(_ context.Context, field gr
 	return graphql.NewScalarFieldContext("Text", field, false, false, "String")
 }
 
+func (ec *executionContext) _TokenPrices_input(ctx context.Context, field graphql.CollectedField, obj *TokenPrices) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TokenPrices_input(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Input, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TokenPrices_input(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TokenPrices", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _TokenPrices_cacheRead(ctx context.Context, field graphql.CollectedField, obj *TokenPrices) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TokenPrices_cacheRead(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CacheRead, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TokenPrices_cacheRead(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TokenPrices", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _TokenPrices_cacheWrite(ctx context.Context, field graphql.CollectedField, obj *TokenPrices) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TokenPrices_cacheWrite(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CacheWrite, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TokenPrices_cacheWrite(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TokenPrices", field, false, false, "MicroUsd")
+}
+
+func (ec *executionContext) _TokenPrices_output(ctx context.Context, field graphql.CollectedField, obj *TokenPrices) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TokenPrices_output(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Output, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNMicroUsd2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TokenPrices_output(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TokenPrices", field, false, false, "MicroUsd")
+}
+
 func (ec *executionContext) _TokenUsage_input(ctx context.Context, field graphql.CollectedField, obj *TokenUsage) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -32365,7 +32819,11 @@ func (ec *executionContext) unmarshalInputDecideAccessInput(ctx context.Context,
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "digest", "decision", "reason", "commandId", "clientMutationId"}
+	if _, present := asMap["scope"]; !present {
+		asMap["scope"] = "RUN"
+	}
+
+	fieldsInOrder := [...]string{"id", "digest", "decision", "scope", "until", "reason", "commandId", "clientMutationId"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -32393,6 +32851,20 @@ func (ec *executionContext) unmarshalInputDecideAccessInput(ctx context.Context,
 				return it, err
 			}
 			it.Decision = data
+		case "scope":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("scope"))
+			data, err := ec.unmarshalNAccessScope2gantryᚗdevᚋgraphᚋgeneratedᚐAccessScope(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Scope = data
+		case "until":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("until"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Until = data
 		case "reason":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
@@ -35715,6 +36187,16 @@ func (ec *executionContext) _AccessRequest(ctx context.Context, sel ast.Selectio
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "prices":
+			out.Values[i] = ec._AccessRequest_prices(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "scopes":
+			out.Values[i] = ec._AccessRequest_scopes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "requester":
 			out.Values[i] = ec._AccessRequest_requester(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -35753,6 +36235,16 @@ func (ec *executionContext) _AccessRequest(ctx context.Context, sel ast.Selectio
 			}
 		case "decision":
 			out.Values[i] = ec._AccessRequest_decision(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "scope":
+			out.Values[i] = ec._AccessRequest_scope(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "proposed":
+			out.Values[i] = ec._AccessRequest_proposed(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -38428,6 +38920,11 @@ func (ec *executionContext) _Grant(ctx context.Context, sel ast.SelectionSet, ob
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "conversation":
+			out.Values[i] = ec._Grant_conversation(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "ceiling":
 			out.Values[i] = ec._Grant_ceiling(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -38650,6 +39147,11 @@ func (ec *executionContext) _InboxItem(ctx context.Context, sel ast.SelectionSet
 		case "limit":
 			out.Values[i] = ec._InboxItem_limit(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "actions":
+			out.Values[i] = ec._InboxItem_actions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		case "uncertain":
@@ -40466,6 +40968,49 @@ func (ec *executionContext) _PinToolPayload(ctx context.Context, sel ast.Selecti
 	return out
 }
 
+var proposedRevisionImplementors = []string{"ProposedRevision"}
+
+func (ec *executionContext) _ProposedRevision(ctx context.Context, sel ast.SelectionSet, obj *ProposedRevision) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, proposedRevisionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ProposedRevision")
+		case "agent":
+			out.Values[i] = ec._ProposedRevision_agent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "digest":
+			out.Values[i] = ec._ProposedRevision_digest(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "manifest":
+			out.Values[i] = ec._ProposedRevision_manifest(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var quarantineImplementors = []string{"Quarantine"}
 
 func (ec *executionContext) _Quarantine(ctx context.Context, sel ast.SelectionSet, obj *Quarantine) graphql.Marshaler {
@@ -41300,6 +41845,11 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			}
 		case "authority":
 			out.Values[i] = ec._Run_authority(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "consents":
+			out.Values[i] = ec._Run_consents(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -42681,6 +43231,54 @@ func (ec *executionContext) _Text(ctx context.Context, sel ast.SelectionSet, obj
 	return out
 }
 
+var tokenPricesImplementors = []string{"TokenPrices"}
+
+func (ec *executionContext) _TokenPrices(ctx context.Context, sel ast.SelectionSet, obj *TokenPrices) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, tokenPricesImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TokenPrices")
+		case "input":
+			out.Values[i] = ec._TokenPrices_input(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cacheRead":
+			out.Values[i] = ec._TokenPrices_cacheRead(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cacheWrite":
+			out.Values[i] = ec._TokenPrices_cacheWrite(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "output":
+			out.Values[i] = ec._TokenPrices_output(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var tokenUsageImplementors = []string{"TokenUsage"}
 
 func (ec *executionContext) _TokenUsage(ctx context.Context, sel ast.SelectionSet, obj *TokenUsage) graphql.Marshaler {
@@ -43751,6 +44349,46 @@ func (ec *executionContext) marshalNAccessRequest2ᚖgantryᚗdevᚋgraphᚋgene
 	return ec._AccessRequest(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNAccessScope2gantryᚗdevᚋgraphᚋgeneratedᚐAccessScope(ctx context.Context, v any) (AccessScope, error) {
+	var res AccessScope
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAccessScope2gantryᚗdevᚋgraphᚋgeneratedᚐAccessScope(ctx context.Context, sel ast.SelectionSet, v AccessScope) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) unmarshalNAccessScope2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐAccessScopeᚄ(ctx context.Context, v any) ([]AccessScope, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]AccessScope, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNAccessScope2gantryᚗdevᚋgraphᚋgeneratedᚐAccessScope(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNAccessScope2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐAccessScopeᚄ(ctx context.Context, sel ast.SelectionSet, v []AccessScope) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAccessScope2gantryᚗdevᚋgraphᚋgeneratedᚐAccessScope(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalNAccessStatus2gantryᚗdevᚋgraphᚋgeneratedᚐAccessStatus(ctx context.Context, v any) (AccessStatus, error) {
 	var res AccessStatus
 	err := res.UnmarshalGQL(v)
@@ -44759,6 +45397,46 @@ func (ec *executionContext) unmarshalNImpact2gantryᚗdevᚋgraphᚋgeneratedᚐ
 
 func (ec *executionContext) marshalNImpact2gantryᚗdevᚋgraphᚋgeneratedᚐImpact(ctx context.Context, sel ast.SelectionSet, v Impact) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) unmarshalNInboxAction2gantryᚗdevᚋgraphᚋgeneratedᚐInboxAction(ctx context.Context, v any) (InboxAction, error) {
+	var res InboxAction
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNInboxAction2gantryᚗdevᚋgraphᚋgeneratedᚐInboxAction(ctx context.Context, sel ast.SelectionSet, v InboxAction) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) unmarshalNInboxAction2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐInboxActionᚄ(ctx context.Context, v any) ([]InboxAction, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]InboxAction, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNInboxAction2gantryᚗdevᚋgraphᚋgeneratedᚐInboxAction(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNInboxAction2ᚕgantryᚗdevᚋgraphᚋgeneratedᚐInboxActionᚄ(ctx context.Context, sel ast.SelectionSet, v []InboxAction) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNInboxAction2gantryᚗdevᚋgraphᚋgeneratedᚐInboxAction(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNInboxItem2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐInboxItemᚄ(ctx context.Context, sel ast.SelectionSet, v []*InboxItem) graphql.Marshaler {
@@ -46542,6 +47220,22 @@ func (ec *executionContext) marshalOAccessRequest2ᚖgantryᚗdevᚋgraphᚋgene
 	return ec._AccessRequest(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOAccessScope2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAccessScope(ctx context.Context, v any) (*AccessScope, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(AccessScope)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOAccessScope2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAccessScope(ctx context.Context, sel ast.SelectionSet, v *AccessScope) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
+}
+
 func (ec *executionContext) marshalOActor2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐActor(ctx context.Context, sel ast.SelectionSet, v *Actor) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -47084,6 +47778,13 @@ func (ec *executionContext) marshalOPersona2ᚖgantryᚗdevᚋgraphᚋgenerated�
 	return ec._Persona(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalOProposedRevision2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐProposedRevision(ctx context.Context, sel ast.SelectionSet, v *ProposedRevision) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ProposedRevision(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOPurpose2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐPurpose(ctx context.Context, v any) (*Purpose, error) {
 	if v == nil {
 		return nil, nil
@@ -47346,6 +48047,13 @@ func (ec *executionContext) marshalOTime2ᚖtimeᚐTime(ctx context.Context, sel
 	_ = ctx
 	res := graphql.MarshalTime(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOTokenPrices2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTokenPrices(ctx context.Context, sel ast.SelectionSet, v *TokenPrices) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._TokenPrices(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOTokenUsage2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTokenUsage(ctx context.Context, sel ast.SelectionSet, v *TokenUsage) graphql.Marshaler {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 
 	"gantry.dev/orchestrator/policy"
 )
@@ -25,6 +26,42 @@ const (
 	ThingBudget Thing = "BUDGET"
 )
 
+// Scope says how far a yes reaches.
+type Scope string
+
+// The scopes of a yes. One for the agent is one for the run, and proposes a
+// revision of the agent that every run has it by.
+const (
+	ForRun          Scope = "" // that asked
+	ForConversation Scope = "CONVERSATION"
+	ForAgent        Scope = "AGENT"
+)
+
+// Scopes lists how far a yes to what a run asks for may reach. More money is
+// only ever one run's, and a conversation is needed to consent for one.
+func (s *State) Scopes(want Want) []Scope {
+	switch {
+	case want.Thing == ThingBudget:
+		return []Scope{ForRun}
+	case s.Started.Conversation == "":
+		return []Scope{ForRun, ForAgent}
+	}
+	return []Scope{ForRun, ForConversation, ForAgent}
+}
+
+// Reaches refuses a scope that a yes to what a run asks for cannot have.
+func (s *State) Reaches(want Want, scope Scope) *Refusal {
+	switch {
+	case slices.Contains(s.Scopes(want), scope):
+		return nil
+	case want.Thing == ThingBudget:
+		return refuse("ONLY_THIS_RUN", "More money is for one run only; consent for the run.")
+	case scope == ForConversation:
+		return refuse("NO_CONVERSATION", "The run is in no conversation; consent for the run, or for the agent.")
+	}
+	return refuse("INVALID", "A consent is for the run, its conversation or its agent.")
+}
+
 // NothingToAskFor is the code of a request for what is not there, or what the
 // run may not ask for: the two look alike.
 const NothingToAskFor = "NOTHING_TO_ASK_FOR"
@@ -40,6 +77,16 @@ type Want struct {
 	// micro-dollars that one may cost at most.
 	Class     policy.EffectClass `json:"class,omitzero"`
 	CostBound int64              `json:"costBound,omitempty"`
+	// Of a MODEL, for whoever decides: what a million tokens cost the run.
+	Prices *Prices `json:"prices,omitempty"`
+}
+
+// Prices are micro-dollars for a million tokens.
+type Prices struct {
+	Input      int64 `json:"input"`
+	CacheRead  int64 `json:"cacheRead"`
+	CacheWrite int64 `json:"cacheWrite"`
+	Output     int64 `json:"output"`
 }
 
 func (w Want) amount() Amount { return amountOf(w.Gives) }
@@ -64,7 +111,9 @@ type AccessDecided struct {
 	Granted   bool     `json:"granted"`
 	Grant     string   `json:"grant,omitempty"` // id of the grant; empty for a BUDGET and for a no
 	Reason    *Text    `json:"reason,omitempty"`
-	Amendment string   `json:"amendment,omitempty"` // digest over the request, its grant, who gave it and the snapshot
+	Amendment string   `json:"amendment,omitempty"` // digest over the request, its grant and scope, who gave it and the snapshot
+	Scope     Scope    `json:"scope,omitempty"`     // of a yes
+	Proposed  string   `json:"proposed,omitempty"`  // digest of the revision that was proposed with it; only ForAgent
 }
 
 // AccessVoided ends a request undecided.
@@ -134,13 +183,15 @@ func (s *State) Given() (given []policy.Authority) {
 // DecideAccess is the owner's word on one request. Grant names the grant in the
 // configuration that a yes rests on.
 type DecideAccess struct {
-	Access  string
-	Digest  string
-	Granted bool
-	Grant   string
-	By      Identity
-	Person  policy.Principal // By, as the directory knows them now
-	Reason  *Text
+	Access   string
+	Digest   string
+	Granted  bool
+	Grant    string
+	Scope    Scope  // of a yes
+	Proposed string // digest of the revision that is proposed with it
+	By       Identity
+	Person   policy.Principal // By, as the directory knows them now
+	Reason   *Text
 }
 
 func (DecideAccess) command() {}
@@ -169,7 +220,9 @@ func consentDigest(snapshot string, request AccessRequested, decided AccessDecid
 		Request  AccessRequested `json:"request"`
 		Grant    string          `json:"grant"`
 		By       Identity        `json:"by"`
-	}{snapshot, request, decided.Grant, decided.By})
+		Scope    Scope           `json:"scope,omitempty"`
+		Proposed string          `json:"proposed,omitempty"`
+	}{snapshot, request, decided.Grant, decided.By, decided.Scope, decided.Proposed})
 }
 
 // Sealed reports whether a yes is as it was sealed, to the run whose snapshot
@@ -262,7 +315,13 @@ func (d *decider) give(c DecideAccess, access *Access, call *Call) *Refusal {
 			return nil
 		}
 	}
-	e := AccessDecided{Access: c.Access, By: c.By, Granted: true, Grant: c.Grant, Reason: c.Reason}
+	if refusal := d.s.Reaches(access.Want, c.Scope); refusal != nil {
+		return refusal
+	}
+	e := AccessDecided{Access: c.Access, By: c.By, Granted: true, Grant: c.Grant, Reason: c.Reason, Scope: c.Scope}
+	if c.Scope == ForAgent {
+		e.Proposed = c.Proposed
+	}
 	amount := access.Want.amount()
 	if access.Want.Thing == ThingBudget {
 		e.Grant = ""
@@ -272,7 +331,7 @@ func (d *decider) give(c DecideAccess, access *Access, call *Call) *Refusal {
 		case amount.invalid() || amount.Plus(d.s.Budget.Limit).invalid():
 			return refuse("INVALID_AMOUNT", "No budget can be as high as that.")
 		}
-	} else if !d.env.Rules.Ceiling(d.s.Acting()).Includes(access.Want.Gives) {
+	} else if !d.env.Rules.Ceiling(d.s.Acting(d.env.NowMs)).Includes(access.Want.Gives) {
 		return refuse("NOT_GIVEN", "No grant in force gives the run this; consent again.")
 	}
 	e.Amendment = consentDigest(d.s.Started.SnapshotDigest, access.AccessRequested, e)

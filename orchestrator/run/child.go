@@ -28,6 +28,11 @@ type Link struct {
 type Acting struct {
 	Subject string // principal id
 	Links   []Link // never empty
+	// Conversation is the id of the one that they act in; empty for none. AtMs is
+	// when (UTC ms): what ends by itself gives nothing from its end on, and nothing
+	// to who does not say when.
+	Conversation string
+	AtMs         int64
 	// Under bounds the first link where it is set: what a parent has, for the
 	// child that it is about to start.
 	Under *policy.Authority
@@ -160,16 +165,16 @@ func (s *State) LiveRuns() int { return s.liveRuns }
 
 func (s *State) hasLiveChildren() bool { return s.live > 0 }
 
-// Acting is who acts in the run.
-func (s *State) Acting() Acting {
+// Acting is who acts in the run at atMs (UTC ms).
+func (s *State) Acting(atMs int64) Acting {
 	acting := s.Started.acting()
-	acting.Links[len(acting.Links)-1].Run = s.ID
+	acting.Links[len(acting.Links)-1].Run, acting.AtMs = s.ID, atMs
 	return acting
 }
 
 func (e Started) acting() Acting {
 	links := append(append([]Link(nil), e.Lineage...), Link{Agent: e.Agent.Name, Grant: e.Grant})
-	return Acting{Subject: e.Subject.ID, Links: links}
+	return Acting{Subject: e.Subject.ID, Links: links, Conversation: e.Conversation}
 }
 
 // ChildID is the run id of the child that does something for a run: always the

@@ -143,7 +143,9 @@ func decideStart(s *State, c Start, env Env) (Decision, *Refusal) {
 	// Only the normal form means the same after it was written and read.
 	e := c.Started
 	e.Authority = e.Authority.Normal()
-	ceiling := env.Rules.Ceiling(e.acting())
+	acting := e.acting()
+	acting.AtMs = env.NowMs
+	ceiling := env.Rules.Ceiling(acting)
 	switch {
 	case e.RunKind != Root && (e.Task == nil || len(e.Lineage) == 0 || e.Limits.OnLimit != FailOnLimit):
 		return Decision{}, refuse("INVALID", "A run under another one has a task and an end.")

@@ -72,7 +72,7 @@ func (d *decider) bound(child Spawn, authority policy.Authority) policy.Authorit
 	authority = d.s.Unused(authority)
 	authority.Depth--
 	authority.RunsAtOnce -= d.s.LiveRuns() + 1
-	return d.env.Rules.Ceiling(Acting{Subject: d.s.Started.Subject.ID, Under: &authority,
+	return d.env.Rules.Ceiling(Acting{Subject: d.s.Started.Subject.ID, Under: &authority, Conversation: d.s.Started.Conversation, AtMs: d.env.NowMs,
 		Links: []Link{{Agent: child.Agent, Grant: child.Grant}}})
 }
 
@@ -98,7 +98,7 @@ func (s *State) Unused(authority policy.Authority) policy.Authority {
 // authority is what the run may do now: as admitted and amended, under what
 // everybody above it and it may do at this moment.
 func (d *decider) authority() policy.Authority {
-	return policy.Meet(policy.Succeeded(d.s.Authority, d.env.Rules.Tool), d.env.Rules.Ceiling(d.s.Acting()))
+	return policy.Meet(policy.Succeeded(d.s.Authority, d.env.Rules.Tool), d.env.Rules.Ceiling(d.s.Acting(d.env.NowMs)))
 }
 
 func (s Spawn) started(call int, review string) ChildStarted {

@@ -47,7 +47,7 @@ func (d *decider) beginTurn(c BeginTurn) *Refusal {
 	if c.Reserve.invalid() {
 		return refuse("INVALID_AMOUNT", "A reservation is not negative and at most 2^53-1.")
 	}
-	ceiling := d.env.Rules.Ceiling(d.s.Acting())
+	ceiling := d.env.Rules.Ceiling(d.s.Acting(d.env.NowMs))
 	if c.Memory != nil && ceiling.Turns > 0 && !d.s.mayRecall(c.Memory.Items, policy.Meet(d.s.Authority, ceiling).Labels) {
 		return refuse("STALE", "The prompt contains what was recalled before, or is no longer for the run.")
 	}

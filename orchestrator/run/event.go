@@ -74,6 +74,10 @@ type Started struct {
 	// Said is set where the goal was said in the conversation before the run began.
 	Said *Said `json:"said,omitempty"`
 
+	// Consents are the grants of the conversation that the run has from its start;
+	// what they give is in Authority.
+	Consents []string `json:"consents,omitempty"`
+
 	Lineage  []Link `json:"lineage,omitempty"`  // the runs above this one, root first
 	Grant    string `json:"grant,omitempty"`    // id of the grant by which the agent is lent to the subject, or may do more than its parent
 	Task     *Task  `json:"task,omitempty"`     // what it was sent to do; nil for a root

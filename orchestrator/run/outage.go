@@ -56,7 +56,7 @@ func (d *decider) awaitModels(c AwaitModels) *Refusal {
 	if take == nil || take.Turn != c.Turn || take.Attempt != c.Attempt {
 		return refuse("NOT_DUE", "The run does not ask for this turn.")
 	}
-	ceiling := d.env.Rules.Ceiling(d.s.Acting())
+	ceiling := d.env.Rules.Ceiling(d.s.Acting(d.env.NowMs))
 	if !d.barred(take, ceiling) {
 		d.wait(ModelsOut{Turn: take.Turn, Offers: c.Offers}, min(c.BackMs, d.env.NowMs+longestWaitMs))
 	}

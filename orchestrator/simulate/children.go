@@ -42,7 +42,7 @@ func (w performer) spawn(view engine.View, e run.DispatchCall) engine.Prepared {
 // it comes.
 func (w performer) authority(view engine.View) policy.Authority {
 	s, parent := w.p.sim, view.State
-	under := parent.Unused(policy.Meet(parent.Authority, view.Rules.Ceiling(parent.Acting())))
+	under := parent.Unused(policy.Meet(parent.Authority, view.Rules.Ceiling(parent.Acting(view.NowMs))))
 	under.Depth--
 	under.RunsAtOnce -= parent.LiveRuns() + 1
 	authority := view.Rules.Ceiling(run.Acting{Subject: parent.Started.Subject.ID, Under: &under,

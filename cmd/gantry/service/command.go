@@ -128,7 +128,7 @@ func request(form build) (kind string, asked any) {
 		c.By = run.Identity{}
 		return "decide", c
 	case run.DecideAccess:
-		c.By, c.Grant = run.Identity{}, ""
+		c.By, c.Grant, c.Proposed = run.Identity{}, "", ""
 		return "access", c
 	case run.AnswerQuestion:
 		c.By = run.Identity{}

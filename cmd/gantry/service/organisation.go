@@ -88,19 +88,66 @@ func (a Agents) Publish(ctx context.Context, caller graph.Caller, commandID stri
 		return "", graph.Change{}, &run.Refusal{Code: "INVALID", Detail: "The manifest is not valid UTF-8 text."}
 	}
 	change, err := a.Alter(ctx, caller, commandID, []any{"publish", digest}, func(o agents.Organisation) (Step, bool, error) {
-		if err := a.measured(ctx, o.Name, revision); err != nil {
-			return Step{}, false, err
-		}
 		tried := func() (agents.Organisation, string, error) {
 			view, err := o.Proposable(caller.Principal, revision)
 			return view, view.SecondPerson(caller.Principal.ID, revision), err
 		}
-		return a.second(ctx, o, tried, journal.Proposal{Kind: proposedRevision, Name: revision.Name, Digest: digest, By: caller.Principal.ID, Body: manifest},
-			func(o agents.Organisation, by, approvedBy string, _ journal.Proposal) (agents.Organisation, error) {
-				return agents.Publish(o, revision, by, approvedBy)
-			})
+		return a.publish(ctx, o, caller, revision, digest, manifest, tried)
 	})
 	return revision.Name, change, err
+}
+
+func (s *Service) publish(ctx context.Context, o agents.Organisation, caller graph.Caller, revision agents.Revision, digest string, manifest []byte, tried trial) (Step, bool, error) {
+	if err := s.measured(ctx, o.Name, revision); err != nil {
+		return Step{}, false, err
+	}
+	return s.second(ctx, o, tried, journal.Proposal{Kind: proposedRevision, Name: revision.Name, Digest: digest, By: caller.Principal.ID, Body: manifest},
+		func(o agents.Organisation, by, approvedBy string, _ journal.Proposal) (agents.Organisation, error) {
+			return agents.Publish(o, revision, by, approvedBy)
+		})
+}
+
+// Revise proposes what a person says an agent is to be from now on, who need not
+// be one who sees the agent: whoever runs of it asked. It returns the digest of
+// the revision. Errors: those of revise; those of Agents.Publish.
+func (s *Service) Revise(ctx context.Context, caller graph.Caller, commandID string, request []any, revise func(agents.Organisation) (agents.Revision, error)) (string, error) {
+	formed := func(o agents.Organisation) (revision agents.Revision, digest string, err error) {
+		if revision, err = revise(o); err == nil {
+			digest, err = revision.Digest()
+		}
+		return revision, digest, err
+	}
+	digest := ""
+	change, err := s.Alter(ctx, caller, commandID, request, func(o agents.Organisation) (Step, bool, error) {
+		var revision agents.Revision
+		var err error
+		if revision, digest, err = formed(o); err != nil {
+			return Step{}, false, err
+		}
+		manifest, err := json.Marshal(revision)
+		if err != nil {
+			return Step{}, false, err
+		}
+		return s.publish(ctx, o, caller, revision, digest, manifest, with(o, o.SecondPerson(caller.Principal.ID, revision)))
+	})
+	if err != nil || !change.Replayed {
+		return digest, err
+	}
+	o, err := s.Organisation(ctx, caller.Principal.Organisation)
+	if err == nil {
+		_, digest, err = formed(o)
+	}
+	return digest, err
+}
+
+// Proposed returns who proposed a revision that waits for a second person, and
+// its manifest; empty for none.
+func (s *Service) Proposed(ctx context.Context, organisation, agent, digest string) (by, manifest string, err error) {
+	proposal, err := s.Store.Proposal(ctx, organisation, proposedRevision, agent, digest)
+	if errors.Is(err, engine.ErrNotFound) {
+		return "", "", nil
+	}
+	return proposal.By, string(proposal.Body), err
 }
 
 // staged is the body of a proposed stage.

@@ -42,7 +42,7 @@ func TestFault_A1_AConsentThatWasCutShortGivesNothingUntilItIsRepeated(t *testin
 	require.NoError(t, err)
 	revision, known := h.organisation.Agent("invoice-clerk")
 	require.True(t, known)
-	grant, err := agents.AccessGrant(revision, state, state.Accesses[0], agents.Word{Person: controller, AtMs: 1})
+	grant, err := agents.AccessGrant(revision, state, state.Accesses[0], "", 0, agents.Word{Person: controller, AtMs: 1})
 	require.NoError(t, err)
 	caller := graph.Caller{Principal: policy.Principal{ID: controller, Organisation: h.organisation.Name}}
 	_, err = h.platform.Service.Alter(ctx, caller, uuid.NewString(), []any{"cut"}, func(o agents.Organisation) (services.Step, bool, error) {
