@@ -50,6 +50,10 @@ type AccessRequest struct {
 	Guarantee *string `json:"guarantee,omitempty"`
 	// What one call of that tool may cost at most; null for other things.
 	CostBound *int64 `json:"costBound,omitempty"`
+	// What the model costs the run; null for other things.
+	Prices *TokenPrices `json:"prices,omitempty"`
+	// How far a yes may reach.
+	Scopes []AccessScope `json:"scopes"`
 	// Who asks: the agent.
 	Requester *Actor `json:"requester"`
 	// For whom.
@@ -66,6 +70,10 @@ type AccessRequest struct {
 	Approvers []*Approver `json:"approvers"`
 	// The decision; null before.
 	Decision *Decision `json:"decision,omitempty"`
+	// How far the yes reaches; null without one.
+	Scope *AccessScope `json:"scope,omitempty"`
+	// What was proposed with a yes for the agent; null otherwise.
+	Proposed *ProposedRevision `json:"proposed,omitempty"`
 	// Id of the grant that a yes rests on: hand it to `recallAgent` to take it back. Null for a budget and without a yes.
 	Grant *string `json:"grant,omitempty"`
 	// When it can no longer be decided.
@@ -696,6 +704,10 @@ type DecideAccessInput struct {
 	Digest string `json:"digest"`
 	// The decision.
 	Decision AccessDecision `json:"decision"`
+	// How far a yes reaches; of a no, leave it out.
+	Scope AccessScope `json:"scope"`
+	// When a yes for the conversation ends by itself; null for never.
+	Until *time.Time `json:"until,omitempty"`
 	// Why.
 	Reason *string `json:"reason,omitempty"`
 	// Made by the client: a repeat returns the first result.
@@ -1060,8 +1072,10 @@ type Grant struct {
 	Department *string `json:"department,omitempty"`
 	// Of a share: the person who borrows. Of an access: for whom the run acts.
 	Person *Actor `json:"person,omitempty"`
-	// Of an access: global id of the run.
+	// Of an access for one run: global id of the run.
 	Run *string `json:"run,omitempty"`
+	// Of an access for a conversation: its global id. Every run of the agent in it for the person has what it gives.
+	Conversation *string `json:"conversation,omitempty"`
 	// What is done under it at most.
 	Ceiling *Ceiling `json:"ceiling"`
 	// All that its private side may answer.
@@ -1152,6 +1166,8 @@ type InboxItem struct {
 	Access *AccessRequest `json:"access,omitempty"`
 	// The limit; only for LIMIT.
 	Limit *LimitPause `json:"limit,omitempty"`
+	// What the viewer may do about it; none where it is only shown.
+	Actions []InboxAction `json:"actions"`
 	// The calls that may or may not have happened; only for UNCERTAIN.
 	Uncertain []*Call `json:"uncertain"`
 	// Why an operator must look; only for PARKED.
@@ -1689,6 +1705,16 @@ type PromoteInput struct {
 	ClientMutationID *string `json:"clientMutationId,omitempty"`
 }
 
+// A revision of an agent that was proposed with a yes.
+type ProposedRevision struct {
+	// Name of the agent.
+	Agent string `json:"agent"`
+	// Digest of the revision.
+	Digest string `json:"digest"`
+	// The revision as a manifest, for who proposed it or answers for the agent, as long as it waits: the second person hands it to `publishAgent`.
+	Manifest *string `json:"manifest,omitempty"`
+}
+
 // An agent's revision to publish.
 type PublishAgentInput struct {
 	// The agent's file as YAML, whole.
@@ -2028,6 +2054,8 @@ type Run struct {
 	Snapshot *Snapshot `json:"snapshot"`
 	// What the run may do at most, with amendments.
 	Authority *Authority `json:"authority"`
+	// Ids of the grants of its conversation that it has from its start.
+	Consents []string `json:"consents"`
 	// Labels over every text that entered the run, as far as the viewer may know of them.
 	Labels []string `json:"labels"`
 	// How far what entered the run may be trusted.
@@ -2607,6 +2635,18 @@ type Text struct {
 	Labels []string `json:"labels"`
 }
 
+// What a million tokens of a model cost.
+type TokenPrices struct {
+	// Read.
+	Input int64 `json:"input"`
+	// Read again from the provider's cache.
+	CacheRead int64 `json:"cacheRead"`
+	// Put into the provider's cache.
+	CacheWrite int64 `json:"cacheWrite"`
+	// Written.
+	Output int64 `json:"output"`
+}
+
 // Tokens of model requests, by kind.
 type TokenUsage struct {
 	// Uncached input.
@@ -2819,7 +2859,7 @@ type YieldInput struct {
 type AccessDecision string
 
 const (
-	// This run may use it.
+	// It may be used.
 	AccessDecisionConsent AccessDecision = "CONSENT"
 	// It may not.
 	AccessDecisionRefuse AccessDecision = "REFUSE"
@@ -2868,6 +2908,67 @@ func (e *AccessDecision) UnmarshalJSON(b []byte) error {
 }
 
 func (e AccessDecision) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// How far a yes reaches. Every call is still judged by itself.
+type AccessScope string
+
+const (
+	// The run that asked.
+	AccessScopeRun AccessScope = "RUN"
+	// Every later run of the agent for the same person in the same conversation, too, until it is taken back.
+	AccessScopeConversation AccessScope = "CONVERSATION"
+	// The run that asked; and a revision of the agent is proposed that every run has it by. That waits for a second person.
+	AccessScopeAgent AccessScope = "AGENT"
+)
+
+var AllAccessScope = []AccessScope{
+	AccessScopeRun,
+	AccessScopeConversation,
+	AccessScopeAgent,
+}
+
+func (e AccessScope) IsValid() bool {
+	switch e {
+	case AccessScopeRun, AccessScopeConversation, AccessScopeAgent:
+		return true
+	}
+	return false
+}
+
+func (e AccessScope) String() string {
+	return string(e)
+}
+
+func (e *AccessScope) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = AccessScope(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid AccessScope", str)
+	}
+	return nil
+}
+
+func (e AccessScope) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *AccessScope) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e AccessScope) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil
@@ -4075,7 +4176,7 @@ const (
 	GrantKindShare GrantKind = "SHARE"
 	// Lets an agent hand work to a stronger one.
 	GrantKindDelegation GrantKind = "DELEGATION"
-	// Lets one run use what it asked for.
+	// Lets one run, or those of an agent in one conversation, use what was asked for.
 	GrantKindAccess GrantKind = "ACCESS"
 )
 
@@ -4254,6 +4355,88 @@ func (e *Impact) UnmarshalJSON(b []byte) error {
 }
 
 func (e Impact) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+// What may be done about something that waits.
+type InboxAction string
+
+const (
+	// `decideApproval`: it may happen.
+	InboxActionApprove InboxAction = "APPROVE"
+	// `decideApproval`: it may not.
+	InboxActionDeny InboxAction = "DENY"
+	// `answerQuestion`.
+	InboxActionAnswer InboxAction = "ANSWER"
+	// `decideAccess`: it may be used, as far as `access.scopes` says.
+	InboxActionConsent InboxAction = "CONSENT"
+	// `decideAccess`: it may not.
+	InboxActionRefuse InboxAction = "REFUSE"
+	// `resumeRun` with a higher limit.
+	InboxActionRaise InboxAction = "RAISE"
+	// `resumeRun` with `accept`: the unchecked answer is taken as it is.
+	InboxActionAccept InboxAction = "ACCEPT"
+	// `resumeRun` as it is.
+	InboxActionResume InboxAction = "RESUME"
+	// `resumeRun` with `end`: it ends here.
+	InboxActionEnd InboxAction = "END"
+	// `resolveUncertain`.
+	InboxActionResolve InboxAction = "RESOLVE"
+)
+
+var AllInboxAction = []InboxAction{
+	InboxActionApprove,
+	InboxActionDeny,
+	InboxActionAnswer,
+	InboxActionConsent,
+	InboxActionRefuse,
+	InboxActionRaise,
+	InboxActionAccept,
+	InboxActionResume,
+	InboxActionEnd,
+	InboxActionResolve,
+}
+
+func (e InboxAction) IsValid() bool {
+	switch e {
+	case InboxActionApprove, InboxActionDeny, InboxActionAnswer, InboxActionConsent, InboxActionRefuse, InboxActionRaise, InboxActionAccept, InboxActionResume, InboxActionEnd, InboxActionResolve:
+		return true
+	}
+	return false
+}
+
+func (e InboxAction) String() string {
+	return string(e)
+}
+
+func (e *InboxAction) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = InboxAction(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid InboxAction", str)
+	}
+	return nil
+}
+
+func (e InboxAction) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *InboxAction) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e InboxAction) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -68,7 +68,7 @@ func itemLines(item client.Item, hints hints) []string {
 	case item.Question != nil:
 		lines, next = []string{"asks: " + oneLine(item.Question.Question.Display)}, []string{hints.command("answer", item.ID, "TEXT")}
 	case item.Access != nil:
-		lines, next = access.Lines(*item.Access), []string{hints.command("consent", item.ID), hints.command("withhold", item.ID)}
+		lines, next = access.Lines(*item.Access), []string{hints.command(append([]string{"consent", item.ID}, consentFlags(item.Access.Scopes)...)...), hints.command("withhold", item.ID)}
 	case item.Limit != nil:
 		lines, next = []string{"limit " + item.Limit.Limit + ": " + item.Limit.Detail}, []string{hints.command("resume", id, "--turns N | --money N | --end")}
 	case item.Parked != nil:
@@ -95,6 +95,14 @@ func itemLines(item client.Item, hints hints) []string {
 		agent = tree.Line(item.Run.Lineage)
 	}
 	return append([]string{fmt.Sprintf("%s for %s: %s", agent, item.Run.Subject.Principal, oneLine(item.Run.Goal.Display))}, lines...)
+}
+
+// consentFlags say how far a yes may reach.
+func consentFlags(scopes []string) []string {
+	if len(scopes) < 2 {
+		return nil
+	}
+	return []string{"[--for " + strings.ToLower(strings.Join(scopes, "|")) + "]"}
 }
 
 // othersLines name the calls that wait together with the one that is shown. Each

@@ -35,6 +35,7 @@ type fact struct {
 	Approvers, To                  []policy.Approver
 	By                             *run.Identity
 	Granted                        bool
+	Scope                          run.Scope
 	Resolution, Disposition, Limit string
 	Detail                         string
 	Checks                         []struct{ Name, Verdict, Code string }
@@ -205,7 +206,11 @@ func (t *timeline) wanting(kind run.EventKind, f fact, who string) []string {
 		if f.Granted {
 			word = "consented to"
 		}
-		return []string{fmt.Sprintf("%s %s request %s", who, word, f.Access)}
+		line := fmt.Sprintf("%s %s request %s", who, word, f.Access)
+		if f.Scope != run.ForRun {
+			line += " for the " + strings.ToLower(string(f.Scope))
+		}
+		return []string{line}
 	case run.KindAccessVoided:
 		return []string{fmt.Sprintf("request %s became void: %s", f.Access, f.Cause)}
 	}

@@ -48,6 +48,17 @@ func (c *Client) SetStage(ctx context.Context, name, stage, evidence string) (ag
 	return got.Agent, got.AwaitsSecondPerson, err
 }
 
+const publishDocument = `mutation($input:PublishAgentInput!){done:publishAgent(input:$input){awaitsSecondPerson userErrors{code message field}}}`
+
+// PublishAgent proposes a revision, or puts the one in force that another person
+// proposed alike. It reports whether a second person must do the same first.
+// Errors: *Error.
+func (c *Client) PublishAgent(ctx context.Context, manifest string) (waits bool, err error) {
+	type payload struct{ AwaitsSecondPerson bool }
+	got, err := change[payload](ctx, c, publishDocument, map[string]any{"manifest": manifest})
+	return got.AwaitsSecondPerson, err
+}
+
 // Kill is a stop that holds.
 type Kill struct {
 	Scope  string    `json:"scope"` // ALL, DEPARTMENT, AGENT or TOOL

@@ -84,11 +84,15 @@ type Access struct {
 	CostBound   int64      `json:"costBound,string"` // micro-dollars
 	More        *Amount    `json:"more"`             // nil unless it asks for a budget
 	Bounds      *ToolUse   `json:"bounds"`           // nil unless it asks for a tool
+	Prices      *Prices    `json:"prices"`           // nil unless it asks for a model
+	Scopes      []string   `json:"scopes"`           // RUN, CONVERSATION and AGENT, as far as a yes may reach
 	Requester   Actor      `json:"requester"`
 	Subject     Actor      `json:"subject"`
 	Integrity   string     `json:"integrity"`
 	Approvers   []Approver `json:"approvers"`
 	Decision    *Decision  `json:"decision"`
+	Scope       string     `json:"scope"`     // of a yes
+	Proposed    *Proposed  `json:"proposed"`  // with a yes for the agent
 	Grant       string     `json:"grant"`     // that a yes rests on
 	VoidCause   string     `json:"voidCause"` // empty unless it is void
 	ExpiresAt   time.Time  `json:"expiresAt"`
@@ -99,6 +103,29 @@ type ServerAsk struct {
 	Origin string `json:"origin"` // name of the server
 	Kind   string `json:"kind"`   // FORM or URL
 	Form   *Text  `json:"form"`   // JSON: message with schema, or with url and host
+}
+
+// Prices are micro-dollars for a million tokens.
+type Prices struct {
+	Input      int64 `json:"input,string"`
+	CacheRead  int64 `json:"cacheRead,string"`
+	CacheWrite int64 `json:"cacheWrite,string"`
+	Output     int64 `json:"output,string"`
+}
+
+// Proposed is a revision of an agent that was proposed with a yes.
+type Proposed struct {
+	Agent    string `json:"agent"`
+	Digest   string `json:"digest"`
+	Manifest string `json:"manifest"` // empty where it does not wait, or is not the viewer's to read
+}
+
+// Word is what the owner of a thing says to a request for it.
+type Word struct {
+	Granted bool
+	Scope   string     // of a yes: RUN, CONVERSATION or AGENT; empty: RUN
+	Until   *time.Time // when a yes for the conversation ends; nil: never
+	Reason  string
 }
 
 // Item is one thing that waits for the viewer. Of Approval, Question, Access, Limit,
@@ -115,6 +142,7 @@ type Item struct {
 	Question  *Question  `json:"question"`
 	Access    *Access    `json:"access"`
 	Limit     *Limit     `json:"limit"`
+	Actions   []string   `json:"actions"` // what the viewer may do about it
 	Uncertain []Call     `json:"uncertain"`
 	Parked    *Parked    `json:"parked"`
 
@@ -131,8 +159,8 @@ const (
  decisions{by{...P} granted} voidCause expiresAt}`
 	questionFields = ` fragment Q on Question{id status run call question{...T} ask{origin kind form{...T}} to{...W} expiresAt}`
 	accessFields   = ` fragment X on AccessRequest{id status digest run thing name call tool arguments{...T} definition consequence guarantee costBound
- more{money tokens} bounds{impact calls bounded} requester{...P} subject{...P} integrity approvers{...W} decision{by{...P} granted} grant voidCause expiresAt}`
-	itemFields = `{id kind since expiresAt run{...R lineage{run kind agent agentRevision}} approval{...A} count others{...A} question{...Q} access{...X} limit{limit detail approvers{...W}}
+ more{money tokens} bounds{impact calls bounded} prices{input cacheRead cacheWrite output} scopes scope proposed{agent digest manifest} requester{...P} subject{...P} integrity approvers{...W} decision{by{...P} granted} grant voidCause expiresAt}`
+	itemFields = `{id kind since expiresAt run{...R lineage{run kind agent agentRevision}} approval{...A} count others{...A} question{...Q} access{...X} limit{limit detail approvers{...W}} actions
  uncertain{...C} parked{code detail} onBehalfOf{...P} onlooker remindedAt escalatedAt dueAt}}` + runFields + callFields + approvalFields + questionFields + accessFields
 
 	decisionsDocument = `query($filter:RunFilter,$first:Int!,$after:Cursor){runs(filter:$filter,first:$first,after:$after){
@@ -142,6 +170,7 @@ const (
 	inboxChangedDocument = `subscription{inboxChanged` + itemFields
 	decideDocument       = `mutation($input:DecideApprovalInput!){done:decideApproval(input:$input)` + payload
 	accessDocument       = `mutation($input:DecideAccessInput!){done:decideAccess(input:$input)` + payload
+	requestsDocument     = `query($id:ID!){run(id:$id){accesses{...X}}}` + accessFields + textFields + actorFields + whoFields
 	answerDocument       = `mutation($input:AnswerQuestionInput!){done:answerQuestion(input:$input)` + payload
 )
 
@@ -279,15 +308,38 @@ func (c *Client) Access(ctx context.Context, id string) (Access, error) {
 	return Access{}, notInInbox("request", id)
 }
 
-// DecideAccess lets the run use what the request shows, or does not. Reason may
-// be empty. Errors: *Error.
-func (c *Client) DecideAccess(ctx context.Context, access Access, consent bool, reason string) (Run, error) {
+// DecideAccess says whether what the request shows may be used, and how far. It
+// returns the request as it is then, and its run. Errors: *Error.
+func (c *Client) DecideAccess(ctx context.Context, access Access, word Word) (Access, Run, error) {
 	input := map[string]any{"id": access.ID, "digest": access.Digest, "decision": "REFUSE"}
-	if consent {
+	if word.Granted {
 		input["decision"] = "CONSENT"
 	}
-	if reason != "" {
-		input["reason"] = reason
+	if word.Scope != "" {
+		input["scope"] = word.Scope
 	}
-	return c.changeRun(ctx, accessDocument, input)
+	if word.Until != nil {
+		input["until"] = word.Until
+	}
+	if word.Reason != "" {
+		input["reason"] = word.Reason
+	}
+	decided, err := c.changeRun(ctx, accessDocument, input)
+	if err != nil {
+		return access, decided, err
+	}
+	requests, err := c.Requests(ctx, decided.ID)
+	for _, request := range requests {
+		if request.ID == access.ID {
+			access = request
+		}
+	}
+	return access, decided, err
+}
+
+// Requests reads what a run asked for. Errors: *Error.
+func (c *Client) Requests(ctx context.Context, run string) ([]Access, error) {
+	var got struct{ Run struct{ Accesses []Access } }
+	err := c.Ask(ctx, requestsDocument, map[string]any{"id": run}, &got)
+	return got.Run.Accesses, err
 }

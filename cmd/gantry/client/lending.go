@@ -8,13 +8,15 @@ import (
 // Grant is a share of an agent, or a delegation between two.
 type Grant struct {
 	ID         string        `json:"id"`
-	Kind       string        `json:"kind"`   // SHARE or DELEGATION
+	Kind       string        `json:"kind"`   // SHARE, DELEGATION or ACCESS
 	Status     string        `json:"status"` // ASKED, REFUSED, IN_FORCE, EXPIRED or RECALLED
 	Agent      string        `json:"agent"`
 	Revision   string        `json:"revision,omitempty"` // digest, empty for the current one
 	From       string        `json:"from,omitempty"`
-	Department string        `json:"department,omitempty"` // that borrows
-	Person     *Actor        `json:"person,omitempty"`     // who borrows
+	Department string        `json:"department,omitempty"`   // that borrows
+	Person     *Actor        `json:"person,omitempty"`       // who borrows, or for whom an access is
+	Run        string        `json:"run,omitempty"`          // global id of the one run that an access is for
+	Talk       string        `json:"conversation,omitempty"` // global id of the one that an access is for
 	Ceiling    Ceiling       `json:"ceiling"`
 	Yields     []Yield       `json:"yields"`
 	Reason     string        `json:"reason"`
@@ -108,7 +110,7 @@ type Offer struct {
 }
 
 const (
-	grantFields = `{id kind status agent revision from department person{principal name} ceiling{labels readSpaces models stage money fanOut tools{name impact calls}}` +
+	grantFields = `{id kind status agent revision from department person{principal name} run conversation ceiling{labels readSpaces models stage money fanOut tools{name impact calls}}` +
 		` yields{name description schema template} reason askedBy{principal name} agreedBy{by{principal name} at} missing{for people{principal name}} mayAgree until` +
 		` ended{by{principal name} reason at}}`
 	grantPayload = `{grant` + grantFields + ` userErrors{code message field}}}`

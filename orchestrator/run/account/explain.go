@@ -128,7 +128,7 @@ func (e explainer) asked() []string {
 			s.SnapshotDigest, s.Snapshot.Policy, s.Authority.Stage, s.Authority.MicroUSD, s.Authority.Tokens),
 		"may use " + strings.Join(tools(s.Authority), ", "),
 	}
-	lines = append(lines, e.handedOn()...)
+	lines = append(append(lines, e.begunWith()...), e.handedOn()...)
 	lines = append(lines, recalled("its goal", 0, run.Remembrance{Items: s.Snapshot.Memory, Missing: s.Snapshot.MemoryMissing})...)
 	switch {
 	case s.By.Issuer == schedule.Issuer:
@@ -251,7 +251,7 @@ func stands(call *run.Call) string {
 
 func (e explainer) interventions() []string {
 	lines := append(e.verdicts(), e.decisions()...)
-	lines = append(lines, e.answers()...)
+	lines = append(append(lines, e.accesses()...), e.answers()...)
 	lines = append(lines, e.findings()...)
 	lines = append(lines, e.beside()...)
 	for _, steer := range e.s.Steers {

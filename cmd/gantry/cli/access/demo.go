@@ -116,7 +116,7 @@ func (s *show) decide(ctx context.Context, event client.Event) error {
 		}
 	}
 	if s.asked == 1 {
-		_, s.barred = s.asker.DecideAccess(ctx, request, true, "")
+		_, _, s.barred = s.asker.DecideAccess(ctx, request, client.Word{Granted: true})
 	}
 	if s.asked == 2 {
 		if _, err := s.ledger.RecallAgent(ctx, s.grant, "Once is enough."); err != nil {
@@ -126,7 +126,7 @@ func (s *show) decide(ctx context.Context, event client.Event) error {
 			return err
 		}
 	}
-	run, err := owner.DecideAccess(ctx, request, consent, reason)
+	_, run, err := owner.DecideAccess(ctx, request, client.Word{Granted: consent, Reason: reason})
 	if err != nil {
 		return err
 	}

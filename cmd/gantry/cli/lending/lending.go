@@ -331,10 +331,29 @@ func tell(command *cobra.Command, g client.Grant, err error) error {
 
 func whom(g client.Grant) string {
 	switch {
+	case g.Kind == "ACCESS" && g.Person != nil:
+		return "to " + strings.Join(given(g.Ceiling), ", ") + " for " + g.Person.Name + within(g)
 	case g.Person != nil:
 		return "to " + g.Person.Name
 	case g.Department != "":
 		return "to " + g.Department
 	}
 	return "from " + g.From
+}
+
+// given names what an access is to.
+func given(c client.Ceiling) []string {
+	names := slices.Concat(c.ReadSpaces, c.Labels, c.Models)
+	for _, use := range c.Tools {
+		names = append(names, use.Name)
+	}
+	return names
+}
+
+// within says where an access holds.
+func within(g client.Grant) string {
+	if g.Talk != "" {
+		return " in conversation " + client.ShortID(g.Talk)
+	}
+	return " in run " + client.ShortID(g.Run)
 }
