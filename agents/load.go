@@ -284,7 +284,7 @@ func (l *loading) substitute(object, path string, text []byte, endpoints map[str
 func (l *loading) builtins(b Builtins) []tool.Definition {
 	var definitions []tool.Definition
 	if b.Files != nil {
-		tools, err := tool.NewFiles(nil, b.Files.Rules, b.Files.Owner, b.Files.Contact)
+		tools, err := tool.NewFiles(nil, b.Files.Rules, b.Files.MediaBytes, b.Files.Owner, b.Files.Contact)
 		if err != nil {
 			l.add(organisationFile, "builtins.files.rules", err.Error())
 		}

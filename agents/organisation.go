@@ -129,6 +129,8 @@ type FileTools struct {
 	Owner   string            `json:"owner"`
 	Contact string            `json:"contact"`
 	Rules   []tool.FolderRule `json:"rules"` // markings by prefix; what no rule names is not served
+
+	MediaBytes int `json:"mediaBytes,omitempty"` // bytes of an image or a PDF that models may see; 0: none
 }
 
 // AskTool configures ask.person.

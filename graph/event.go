@@ -143,7 +143,7 @@ func (r root) events(ctx context.Context, caller Caller, records []run.Record) (
 			continue // shown without its body: nothing unknown is passed on
 		}
 		decoded[i] = event
-		texts = append(texts, event.Texts()...)
+		texts = append(texts, run.Words(event)...)
 	}
 	v, err := newViewer(ctx, r.config, caller, texts)
 	if err != nil {
@@ -206,6 +206,9 @@ func (v *viewer) redact(field string, value any, texts map[string]run.Text) any 
 		if text, is := textOf(value, texts); is {
 			return v.text(text)
 		}
+		if _, isMedia := value["mediaType"]; isMedia {
+			return v.mediaBody(value, texts)
+		}
 		out := map[string]any{}
 		for name, part := range value {
 			if !credentialFields[name] {
@@ -261,4 +264,16 @@ func (r subscriptions) treeEvents(ctx context.Context, w *watch, top string, aft
 		return events[0], nil
 	}
 	return stream(ctx, w, source, show, func() error { return resync(told.Cursor()) }), nil
+}
+
+// mediaBody is an image or a file as an event shows it: what it is, and never
+// its bytes.
+func (v *viewer) mediaBody(value map[string]any, texts map[string]run.Text) any {
+	ref, _ := value["text"].(map[string]any)
+	text, is := textOf(ref, texts)
+	if !is || !v.caller.Principal.Sees(text.Marking.Labels) {
+		return &generated.Withheld{Reason: generated.WithheldReasonNotCleared}
+	}
+	return map[string]any{"mediaType": value["mediaType"], "bytes": value["bytes"],
+		"labels": v.labels(text.Marking.Labels), "integrity": text.Marking.Integrity.String()}
 }

@@ -40,12 +40,16 @@ type Model struct {
 
 	Schema    bool          `json:"schema,omitempty"`    // can hold its answer to a JSON Schema by itself
 	Images    bool          `json:"images,omitempty"`    // reads images
-	Files     bool          `json:"files,omitempty"`     // reads files that are no text
+	Files     bool          `json:"files,omitempty"`     // reads PDF files
 	Reasoning bool          `json:"reasoning,omitempty"` // thinks before it answers, and charges for that
 	Labels    policy.Labels `json:"labels,omitempty"`    // the only labels that it may read; empty: those whose own rules allow it
 	Plain     bool          `json:"plain,omitempty"`     // reads nothing that bears a label
-	Free      bool          `json:"free,omitempty"`      // its provider charges nothing
-	AsOf      string        `json:"asOf,omitempty"`      // day on which its prices were looked up, for example "2026-11-30"
+	// What one image or one file counts at most, in tokens.
+	ImageTokens int64 `json:"imageTokens,omitempty"`
+	FileTokens  int64 `json:"fileTokens,omitempty"`
+
+	Free bool   `json:"free,omitempty"` // its provider charges nothing
+	AsOf string `json:"asOf,omitempty"` // day on which its prices were looked up, for example "2026-11-30"
 }
 
 // Prices are micro-dollars for a million tokens.
@@ -90,6 +94,8 @@ func (m Model) Faults() (faults []Fault) {
 	require(m.AsOf == "" || err == nil, "asOf", "must be a day such as 2026-11-30")
 	prices := m.Prices.all()
 	require(slices.Min(prices) >= 0, "prices", "must not be negative")
+	require(m.Images == (m.ImageTokens > 0), "imageTokens", "a model that reads images needs the tokens that one counts at most, and no other has them")
+	require(m.Files == (m.FileTokens > 0), "fileTokens", "a model that reads files needs the tokens that one counts at most, and no other has them")
 	require(!m.Free || slices.Max(prices) == 0, "free", "a model with prices is not free")
 	require(!m.Outside() || m.Free || slices.Min(prices) > 0, "prices",
 		"give input, cacheRead, cacheWrite and output above 0, in micro-dollars for a million tokens; say free: true where nobody charges")

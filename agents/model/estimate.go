@@ -7,14 +7,11 @@ const BytesPerToken = 4
 func EstimateTokens(size int64) int64 { return (max(size, 0) + BytesPerToken - 1) / BytesPerToken }
 
 // PromptBytes returns the size of everything in a request that a provider
-// charges for.
+// charges for, but for images and files: those are not counted by bytes.
 func PromptBytes(request Request) int64 {
 	size := 0
 	for _, message := range request.Messages {
 		size += len(message.Role) + len(message.Text) + len(message.CallID) + len(message.Thread)
-		for _, media := range message.Media {
-			size += len(media.MediaType) + len(media.Name) + len(media.Bytes)
-		}
 		for _, call := range message.Calls {
 			size += len(call.ID) + len(call.Name) + len(call.Arguments)
 		}

@@ -2,6 +2,7 @@ package perform
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,6 +172,7 @@ func (a *attempt) invoke(ctx context.Context) engine.Performed {
 			break
 		}
 		report.Outcome, report.Result, report.Fingerprint = a.result(result)
+		report.Media = a.media(result)
 		report.Cost = run.Amount{MicroUSD: a.bound}
 	}
 	return engine.Performed{Command: report, Payloads: a.payloads, Links: a.links}
@@ -188,7 +190,21 @@ func (a *attempt) result(result tool.Result) (run.Outcome, *run.Text, string) {
 	if result.Failed {
 		outcome = run.OutcomeFailed
 	}
-	return outcome, &text, run.Fingerprint(a.key, result.Content)
+	parts := [][]byte{result.Content}
+	for _, m := range result.Media {
+		parts = append(parts, m.Bytes)
+	}
+	return outcome, &text, run.Fingerprint(a.key, parts...)
+}
+
+// media seals the images and files of a result, marked like its words.
+func (a *attempt) media(result tool.Result) (kept []run.Media) {
+	for _, m := range result.Media {
+		text := a.seal(result.Marking.Join(a.marking), base64.StdEncoding.AppendEncode(nil, m.Bytes))
+		a.payloads[len(a.payloads)-1].Items = result.Items
+		kept = append(kept, run.Media{Text: text, MediaType: m.MediaType, Bytes: len(m.Bytes)})
+	}
+	return kept
 }
 
 func (a *attempt) fail(report *run.ReportCall, err error) {
@@ -227,6 +243,7 @@ func (a *attempt) query(ctx context.Context, effect run.ProbeCall, invocation to
 		if err == nil && known {
 			report.Found = true
 			report.Outcome, report.Result, report.Fingerprint = a.result(result)
+			report.Media = a.media(result)
 		}
 	}
 	return engine.Performed{Command: report, Payloads: a.payloads}

@@ -267,7 +267,7 @@ func (v *verification) reader(identity string) (policy.Principal, error) {
 
 // textIDs lists the texts of a run.
 func textIDs(s *run.State) []string {
-	texts := s.Texts()
+	texts := s.Words()
 	ids := make([]string, len(texts))
 	for i, text := range texts {
 		ids[i] = text.ID

@@ -76,7 +76,7 @@ func (b Builder) Build(organisation agents.Organisation) (*Kit, error) {
 func (b Builder) box(o agents.Organisation) (*tool.Box, error) {
 	var tools []tool.Tool
 	if o.Builtins.Files != nil && b.Files != nil {
-		files, err := tool.NewFiles(b.Files, o.Builtins.Files.Rules, o.Builtins.Files.Owner, o.Builtins.Files.Contact)
+		files, err := tool.NewFiles(b.Files, o.Builtins.Files.Rules, o.Builtins.Files.MediaBytes, o.Builtins.Files.Owner, o.Builtins.Files.Contact)
 		if err != nil {
 			return nil, err
 		}

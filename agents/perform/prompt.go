@@ -8,6 +8,7 @@ import (
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
+	"gantry.dev/agents/perform/choice"
 	"gantry.dev/agents/prompt"
 	"gantry.dev/agents/tool"
 	"gantry.dev/agents/tool/results"
@@ -147,7 +148,7 @@ func (c *counts) of(s *run.State, model string) counted {
 // promptTokens is how many tokens a prompt has for a model. One that could not
 // take the prompt is taken at its word, and none with less room is asked instead.
 func (j *job) promptTokens(m agents.Model, bytes int64) int64 {
-	tokens := j.contextUse(m, bytes).Tokens
+	tokens := j.contextUse(m, bytes, 0).Tokens
 	if j.state.Compacts() && j.state.Rejected() {
 		if last, known := j.kit.Organisation.Model(j.state.LastTurn().Model); known && m.Context <= last.Context {
 			return max(tokens, m.Context)
@@ -157,10 +158,11 @@ func (j *job) promptTokens(m agents.Model, bytes int64) int64 {
 }
 
 // contextUse is how much of a model's context a prompt takes up, as far as that
-// can be told before the provider counts.
-func (j *job) contextUse(m agents.Model, bytes int64) *run.ContextUse {
+// can be told before the provider counts: its words by their bytes, besides what
+// its images and files count at most.
+func (j *job) contextUse(m agents.Model, bytes, media int64) *run.ContextUse {
 	k := j.counts.of(j.state, m.Name)
-	return &run.ContextUse{Bytes: bytes, Tokens: (bytes*k.tokens + k.bytes - 1) / k.bytes, Limit: m.Context}
+	return &run.ContextUse{Bytes: bytes, Tokens: (bytes*k.tokens+k.bytes-1)/k.bytes + media, Limit: m.Context}
 }
 
 // shorten asks to show a part of the run in brief, where the prompt does not fit
@@ -172,6 +174,9 @@ func (j *job) shorten(ctx context.Context, effect run.TakeTurn, m agents.Model, 
 	room := use.Limit - m.MaxOutput
 	if m.Name == "" || !j.state.Compacts() || !rejected && (use.Limit == 0 || use.Tokens <= room) {
 		return nil, nil
+	}
+	if unshown := j.unshown(m, use.Tokens-room, rejected); unshown > 0 {
+		return j.withoutMedia(effect, m, unshown, rejected), nil
 	}
 	k := j.counts.of(j.state, m.Name)
 	most := use.Bytes
@@ -196,6 +201,35 @@ func (j *job) shorten(ctx context.Context, effect run.TakeTurn, m agents.Model, 
 	}
 	command.Brief, command.Unfit = brief, !fits
 	return command, nil
+}
+
+// unshown is the last call whose images and files have to be left out so that a
+// prompt has so many tokens less, 0 where there are none any more. Those of the
+// last turn stay as long as others are there. A model that said itself that the
+// prompt does not fit says nothing of by how much: the others go at once.
+func (j *job) unshown(m agents.Model, over int64, rejected bool) (through int) {
+	for i := range j.state.Calls {
+		call := &j.state.Calls[i]
+		shown := choice.MediaTokens(m, prompt.Showing(j.state.Brief(), call))
+		if shown == 0 {
+			continue
+		}
+		if through > 0 && (!rejected && over <= 0 || rejected && call.Turn >= j.state.Answered()) {
+			break
+		}
+		through = call.CallProposed.Call
+		over -= shown
+	}
+	return through
+}
+
+// withoutMedia asks to leave out images and files, before anything else.
+func (j *job) withoutMedia(effect run.TakeTurn, m agents.Model, unshown int, rejected bool) run.Compact {
+	command := run.Compact{Turn: effect.Turn, Attempt: effect.Attempt, Cause: run.CompactedForRoom, Model: m.Name, Brief: j.state.Brief()}
+	if command.Brief.Unshown = unshown; rejected {
+		command.Cause = run.CompactedRejected
+	}
+	return command
 }
 
 // shownBytes is how much of one result a prompt shows: what the revision says,

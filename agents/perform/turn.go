@@ -56,15 +56,17 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 	}
 	beside := int64(len(request.Output))
 	size := compiled.Bytes + beside
-	use := j.contextUse(entry, size)
+	media := choice.MediaTokens(entry, compiled.Messages...)
+	use := j.contextUse(entry, size, media)
 	if shorter, err := j.shorten(ctx, effect, entry, use, beside, whole); shorter != nil || err != nil {
 		return engine.Prepared{Command: shorter}, err
 	}
-	request.Model, request.Messages, request.MaxTokens = entry.Model, ownThreads(compiled.Messages, threadOf(entry)), entry.MaxOutput
+	request.Model, request.MaxTokens = entry.Model, entry.MaxOutput
+	request.Messages = choice.Shown(entry, ownThreads(compiled.Messages, threadOf(entry)))
 	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: entry.Name, Why: picked.Why, Offers: choice.Offers(picked.Offers), Prompt: compiled.Digest,
-		Reserve: worstCase(entry, size, entry.MaxOutput), Steers: compiled.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered, Context: use}
+		Reserve: worstCase(entry, size+media, entry.MaxOutput), Steers: compiled.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered, Context: use}
 	t := &turnTaking{job: j, effect: effect, choice: entry, choosing: choosing, begunMs: j.view.NowMs, request: request, sealer: j.sealer(),
-		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), wants: j.wants(revision), shown: compiled.Items, bytes: size}
+		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), wants: j.wants(revision), shown: compiled.Items, bytes: size, media: media}
 	return engine.Prepared{Command: begin, Perform: t.take}, nil
 }
 
@@ -146,6 +148,7 @@ type turnTaking struct {
 	wants    wants
 	shown    []string // ids of remembered items that the model saw
 	bytes    int64    // of the prompt
+	media    int64    // tokens that its images and files count at most
 }
 
 func (t *turnTaking) take(ctx context.Context) engine.Performed {
@@ -196,7 +199,12 @@ func (t *turnTaking) answer(report *run.ReportTurn, answer model.Answer) {
 		t.payloads[i].Items = t.shown // forgetting one of them takes what was said from it
 	}
 	u := answer.Usage
-	t.job.counts.note(t.choice.Name, t.bytes, u)
+	if u.Estimated {
+		u.Input += t.media
+	}
+	if t.media == 0 { // else nobody knows how many of the tokens are words
+		t.job.counts.note(t.choice.Name, t.bytes, u)
+	}
 	report.Usage = run.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output, Reasoning: u.Reasoning, Estimated: u.Estimated}
 	report.Cost = cost(t.choice, u)
 	if report.Class != run.ClassCalls {

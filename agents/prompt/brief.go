@@ -106,7 +106,7 @@ func (c *Compiler) callInBrief(ordinal int, call *run.Call, shown int64) []strin
 		}
 		return append(lines, fmt.Sprintf("%s with %d items; ask memory again for what you need of them.", came, len(result.Hits)))
 	}
-	return append(lines, c.excerpt(came, call.Tool, call.Result, shown))
+	return append(append(lines, c.excerpt(came, call.Tool, call.Result, shown)), c.unshown(call)...)
 }
 
 // excerpt is how a text begins, as data: also one that a person said, of which

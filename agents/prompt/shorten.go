@@ -24,7 +24,7 @@ var steps = []struct {
 func Shorten(in Input, bytes int64) (run.Brief, bool, error) {
 	for _, step := range steps {
 		now := in.State.Brief()
-		whole := run.Brief{Excerpt: step.excerpt, Result: step.result}
+		whole := run.Brief{Excerpt: step.excerpt, Result: step.result, Unshown: now.Unshown}
 		if now.Said+now.Through > 0 {
 			whole.Excerpt = min(whole.Excerpt, now.Excerpt)
 		}

@@ -19,7 +19,10 @@ func (c *Compiler) turn(turn *run.Turn) {
 		call := c.in.State.Call(ordinal)
 		id := fmt.Sprintf("c%d", ordinal)
 		answer.Calls = append(answer.Calls, model.Call{ID: id, Name: call.Tool, Arguments: c.arguments(call)})
-		replies = append(replies, model.Message{Role: model.ToolReply, CallID: id, Text: c.reply(call)})
+		reply := Showing(c.in.Brief, call)
+		reply.Role, reply.CallID, reply.Media = model.ToolReply, id, c.media(call, reply.Media)
+		reply.Text = strings.Join(append([]string{c.reply(call)}, c.unshown(call)...), "\n")
+		replies = append(replies, reply)
 	}
 	c.say(answer)
 	for _, reply := range replies {

@@ -29,6 +29,7 @@ const (
 const (
 	MaxTimeout     = 10 * time.Minute
 	MaxResultBytes = 16 << 20
+	MaxMediaBytes  = 4 << 20
 	maxDescription = 8 << 10
 )
 
@@ -93,6 +94,9 @@ func (d Definition) Validate() error {
 	}
 	if d.ResultBytes <= 0 || d.ResultBytes > MaxResultBytes {
 		fault("resultBytes must be 1 to %d", MaxResultBytes)
+	}
+	if d.MediaBytes < 0 || d.MediaBytes > MaxMediaBytes {
+		fault("mediaBytes must be 0 to %d", MaxMediaBytes)
 	}
 	if d.Asks != "" && d.Asks != AskSubject && d.Asks != AskOwner && d.Asks != AskNobody {
 		fault("asks must be subject, owner or nobody")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path"
 	"slices"
@@ -38,6 +39,7 @@ const (
 type folder struct {
 	root  *os.Root
 	rules []FolderRule // longest prefix first
+	reads Definition   // of files.read: how much of an image it keeps
 }
 
 var errAbsentFile = errors.New("no such file")
@@ -45,8 +47,9 @@ var errAbsentFile = errors.New("no such file")
 // NewFiles returns files.list, files.read and files.search over a folder. Owner
 // (a principal id) and contact answer for them. A file that the subject of an
 // invocation may not see is absent to it. A result carries the markings of what
-// it tells about: of all that was looked at, found or not.
-func NewFiles(root *os.Root, rules []FolderRule, owner, contact string) ([]Tool, error) {
+// it tells about: of all that was looked at, found or not. Up to mediaBytes of
+// an image or a PDF are kept beside what files.read says of it; 0 for none.
+func NewFiles(root *os.Root, rules []FolderRule, mediaBytes int, owner, contact string) ([]Tool, error) {
 	f := &folder{root: root}
 	for _, rule := range rules {
 		rule.Prefix = strings.TrimSuffix(rule.Prefix, "/")
@@ -62,9 +65,11 @@ func NewFiles(root *os.Root, rules []FolderRule, owner, contact string) ([]Tool,
 			return nil, fmt.Errorf("folder rule %q stands twice", f.rules[i].Prefix)
 		}
 	}
+	f.reads = readDefinition()
+	f.reads.MediaBytes = mediaBytes
 	tools := []Tool{
 		&fileTool{definition: listDefinition(), perform: f.list},
-		&fileTool{definition: readDefinition(), perform: f.read},
+		&fileTool{definition: f.reads, perform: f.read},
 		&fileTool{definition: searchDefinition(), perform: f.search},
 	}
 	for _, t := range tools {
@@ -116,7 +121,11 @@ func (t *fileTool) Invoke(ctx context.Context, invocation Invocation) (Result, e
 	if err != nil {
 		return Result{}, &Failure{Code: FailedError, Detail: "the result could not be written"}
 	}
-	return Result{Content: content, MediaType: MediaJSON, Size: int64(len(content)), Marking: marking}, nil
+	result := Result{Content: content, MediaType: MediaJSON, Size: int64(len(content)), Marking: marking}
+	if r, is := output.(reading); is && r.media != nil {
+		result.Media = []Media{*r.media}
+	}
+	return result, nil
 }
 
 // absence returns the marking of the answer that nothing is at a path. Who may
@@ -283,6 +292,8 @@ type reading struct {
 	Size int64  `json:"size"`           // bytes of the whole file
 	Cut  bool   `json:"cut"`            // there is more after the text
 	Next int64  `json:"next,omitempty"` // offset of that
+
+	media *Media // the file itself, where it is an image or a PDF that is kept
 }
 
 func (f *folder) read(_ context.Context, subject policy.Principal, arguments fileArguments) (any, policy.Marking, error) {
@@ -309,6 +320,9 @@ func (f *folder) read(_ context.Context, subject policy.Principal, arguments fil
 		return nil, policy.Marking{}, err
 	}
 	text := section[:n]
+	if arguments.Offset == 0 && isMedia(text) {
+		return f.show(file, out), marking, nil
+	}
 	if arguments.Offset > 0 {
 		text = fromRune(text)
 	}
@@ -326,6 +340,29 @@ func (f *folder) read(_ context.Context, subject policy.Principal, arguments fil
 		out.Next = start + int64(len(text))
 	}
 	return out, marking, nil
+}
+
+// isMedia reports whether a file begins like an image or a PDF.
+func isMedia(begins []byte) bool {
+	return slices.Contains(MediaTypes(), http.DetectContentType(begins))
+}
+
+// show gives an image or a PDF as it is, as far as that is allowed.
+func (f *folder) show(file *os.File, out reading) reading {
+	m := Media{Bytes: make([]byte, min(out.Size, int64(f.reads.MediaBytes)+1))}
+	n, err := file.ReadAt(m.Bytes, 0)
+	m.Bytes = m.Bytes[:n]
+	m.MediaType = http.DetectContentType(m.Bytes)
+	why := f.reads.Keeps(nil, m)
+	if err != nil && !errors.Is(err, io.EOF) || int64(n) < out.Size && why == "" {
+		why = "it could not be read whole"
+	}
+	if why != "" {
+		out.Text = fmt.Sprintf("[not text: %d bytes; %s]", out.Size, why)
+		return out
+	}
+	out.Text, out.media = fmt.Sprintf("[%s: %d bytes, beside this result]", m.MediaType, out.Size), &m
+	return out
 }
 
 // fromRune drops the rest of a rune that began before the section.

@@ -48,7 +48,7 @@ func office(t *testing.T) (dir string, box *tool.Box) {
 		{Prefix: "inbox/", Integrity: policy.Untrusted},
 		{Prefix: "short"},
 		{Prefix: "short.md"},
-	}, "person:ada", "ops@example.org")
+	}, 0, "person:ada", "ops@example.org")
 	require.NoError(t, err)
 	box, err = tool.NewBox(tools...)
 	require.NoError(t, err)
@@ -187,7 +187,7 @@ func TestFilesListCutCarriesTheMarkingOfWhatIsNotShown(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, root.Close()) })
-	tools, err := tool.NewFiles(root, []tool.FolderRule{{}, {Prefix: "secret", Labels: policy.NewLabels("hr")}}, "person:ada", "ops@example.org")
+	tools, err := tool.NewFiles(root, []tool.FolderRule{{}, {Prefix: "secret", Labels: policy.NewLabels("hr")}}, 0, "person:ada", "ops@example.org")
 	require.NoError(t, err)
 	box, err := tool.NewBox(tools...)
 	require.NoError(t, err)
@@ -258,7 +258,7 @@ func TestFilesRulesMustBePlain(t *testing.T) {
 	for _, rules := range [][]tool.FolderRule{
 		{{Prefix: "../x"}}, {{Prefix: "/x"}}, {{Prefix: "."}}, {{Prefix: "a//b"}}, {{Prefix: "a"}, {Prefix: "a/"}},
 	} {
-		_, err := tool.NewFiles(root, rules, "person:ada", "ops@example.org")
+		_, err := tool.NewFiles(root, rules, 0, "person:ada", "ops@example.org")
 		require.Error(t, err)
 	}
 }

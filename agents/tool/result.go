@@ -24,6 +24,7 @@ const (
 func settle(d Definition, result Result) (Result, error) {
 	result = bounded(result, d.ResultBytes)
 	result.Marking = result.Marking.Join(d.Result)
+	result.Media = d.keeps(result.Media)
 	if result.Ask != nil {
 		if result.Ask.Origin == "" || len(result.Ask.State) > maxState {
 			return Result{}, &Failure{Uncertain: above(d), Code: FailedResult, Detail: "the server asks a person in a way that cannot be answered"}
@@ -147,4 +148,49 @@ func failed(code, why string, raw Result) Result {
 		Content: content, MediaType: MediaJSON, Failed: true,
 		Size: max(raw.Size, int64(len(content))), Cut: raw.Cut, Marking: raw.Marking, Items: raw.Items, saysSo: true,
 	}
+}
+
+// Media is an image or a file that a result holds beside its words.
+type Media struct {
+	MediaType string // one of MediaTypes
+	Bytes     []byte
+}
+
+// MediaTypes are the kinds of media that a result may hold.
+func MediaTypes() []string {
+	return []string{"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"}
+}
+
+// maxMedia is how many images and files of one result are kept.
+const maxMedia = 16
+
+// Keeps says why a result that has some media already keeps one more of them
+// not, in words for the model; empty where it does. The bytes must begin as
+// their media type says: a type is only somebody's word.
+func (d Definition) Keeps(had []Media, m Media) string {
+	size := len(m.Bytes)
+	for _, other := range had {
+		size += len(other.Bytes)
+	}
+	switch {
+	case d.MediaBytes == 0:
+		return "this tool's images and files are not kept"
+	case !slices.Contains(MediaTypes(), m.MediaType):
+		return "only PNG, JPEG, GIF, WebP and PDF are kept"
+	case http.DetectContentType(m.Bytes) != m.MediaType:
+		return "its bytes are not what its media type says"
+	case size > d.MediaBytes || len(had) >= maxMedia:
+		return fmt.Sprintf("at most %d bytes and %d pieces of a result are kept", d.MediaBytes, maxMedia)
+	}
+	return ""
+}
+
+// keeps are those of the media that the contract allows.
+func (d Definition) keeps(media []Media) (kept []Media) {
+	for _, m := range media {
+		if d.Keeps(kept, m) == "" {
+			kept = append(kept, m)
+		}
+	}
+	return kept
 }

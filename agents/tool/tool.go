@@ -26,6 +26,7 @@ type Definition struct {
 	CostBound   int64              `json:"costBound"`            // micro-dollars one call may cost at most
 	Timeout     Duration           `json:"timeout"`              // hard limit of one call
 	ResultBytes int                `json:"resultBytes"`          // bytes of a result that are kept
+	MediaBytes  int                `json:"mediaBytes,omitempty"` // bytes of the images and files of a result that are kept; 0: none
 	Credential  string             `json:"credential,omitempty"` // reference, never the secret
 	Owner       string             `json:"owner"`                // principal id: answers for the tool, decides held calls
 	Contact     string             `json:"contact"`              // who is told of incidents
@@ -120,7 +121,8 @@ type Result struct {
 	Absent    bool           // it failed because what was asked for is not there, as far as whoever asked may know
 	Size      int64          // bytes that the tool sent
 	Cut       bool           // Content holds less than Size
-	Marking   policy.Marking // confidentiality and integrity of Content
+	Marking   policy.Marking // confidentiality and integrity of Content and Media
+	Media     []Media        // images and files that Content names, for models that read them
 	Items     []string       // ids of remembered items that Content quotes, or that the call made
 	// Ask is set where the call has not ended: the server wants an answer of a
 	// person first. Then nothing else counts but Marking.

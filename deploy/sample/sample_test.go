@@ -193,7 +193,7 @@ func (d *desk) file(organisation agents.Organisation, name string, arguments []b
 	require.NoError(d.t, err)
 	defer func() { require.NoError(d.t, root.Close()) }()
 	files := organisation.Builtins.Files
-	tools, err := tool.NewFiles(root, files.Rules, files.Owner, files.Contact)
+	tools, err := tool.NewFiles(root, files.Rules, files.MediaBytes, files.Owner, files.Contact)
 	require.NoError(d.t, err)
 	box, err := tool.NewBox(tools...)
 	require.NoError(d.t, err)

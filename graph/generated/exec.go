@@ -155,6 +155,7 @@ type RunResolver interface {
 
 	Sidecars(ctx context.Context, obj *Run) ([]*Sidecar, error)
 	Reviews(ctx context.Context, obj *Run) ([]*Review, error)
+	Media(ctx context.Context, obj *Run, call int) ([]*Media, error)
 
 	Explanation(ctx context.Context, obj *Run) (*Explanation, error)
 	TurnExplanation(ctx context.Context, obj *Run, turn int) (*Explained, error)
@@ -590,6 +591,18 @@ type Text {
   integrity: Integrity!
   "The labels of the text that the viewer may know of."
   labels: [String!]!
+}
+
+"An image or a file that a call gave beside the words of its result."
+type Media {
+  "Its number among those of the call, from 1."
+  number: Int!
+  "What it is, for example image/png; null where the viewer is not cleared for it."
+  mediaType: String
+  "How many bytes it has; null where the viewer is not cleared for it."
+  size: Int
+  "The file in base64 under ` + "`" + `value` + "`" + ` alone; ` + "`" + `display` + "`" + ` says what it is."
+  content: Text!
 }
 
 "Why a text is not shown."
@@ -1132,6 +1145,8 @@ type Run implements Node {
   sidecars: [Sidecar!]!
   "What of it is or was reviewed before it counts: calls in their order, then answers."
   reviews: [Review!]!
+  "The images and files that a call gave beside the words of its result, by the call's number."
+  media(call: Int!): [Media!]!
   "What it may spend, has reserved and has settled."
   budget: RunBudget!
   "The limit that waits for a person; null for none."
@@ -5372,6 +5387,20 @@ func (ec *executionContext) childFields_LineageLink(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type LineageLink", field.Name)
 }
 
+func (ec *executionContext) childFields_Media(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "number":
+		return ec.fieldContext_Media_number(ctx, field)
+	case "mediaType":
+		return ec.fieldContext_Media_mediaType(ctx, field)
+	case "size":
+		return ec.fieldContext_Media_size(ctx, field)
+	case "content":
+		return ec.fieldContext_Media_content(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Media", field.Name)
+}
+
 func (ec *executionContext) childFields_MemoryChange(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "kind":
@@ -5964,6 +5993,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_sidecars(ctx, field)
 	case "reviews":
 		return ec.fieldContext_Run_reviews(ctx, field)
+	case "media":
+		return ec.fieldContext_Run_media(ctx, field)
 	case "budget":
 		return ec.fieldContext_Run_budget(ctx, field)
 	case "limit":
@@ -7779,6 +7810,20 @@ func (ec *executionContext) field_Run_events_args(ctx context.Context, rawArgs m
 		return nil, err
 	}
 	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Run_media_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "call",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["call"] = arg0
 	return args, nil
 }
 
@@ -17673,6 +17718,107 @@ func (ec *executionContext) fieldContext_LineageLink_grant(_ context.Context, fi
 	return graphql.NewScalarFieldContext("LineageLink", field, false, false, "String")
 }
 
+func (ec *executionContext) _Media_number(ctx context.Context, field graphql.CollectedField, obj *Media) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Media_number(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Number, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Media_number(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Media", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Media_mediaType(ctx context.Context, field graphql.CollectedField, obj *Media) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Media_mediaType(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MediaType, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Media_mediaType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Media", field, false, false, "String")
+}
+
+func (ec *executionContext) _Media_size(ctx context.Context, field graphql.CollectedField, obj *Media) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Media_size(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Size, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Media_size(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Media", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Media_content(ctx context.Context, field graphql.CollectedField, obj *Media) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Media_content(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Content, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Text) graphql.Marshaler {
+			return ec.marshalNText2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐText(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Media_content(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Media",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Text(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _MemoryChange_kind(ctx context.Context, field graphql.CollectedField, obj *MemoryChange) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -25916,6 +26062,50 @@ func (ec *executionContext) fieldContext_Run_reviews(_ context.Context, field gr
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Review(ctx, field)
 		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Run_media(ctx context.Context, field graphql.CollectedField, obj *Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_media(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Run().Media(ctx, obj, fc.Args["call"].(int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*Media) graphql.Marshaler {
+			return ec.marshalNMedia2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMediaᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Run_media(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Media(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Run_media_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
 	}
 	return fc, nil
 }
@@ -39451,6 +39641,54 @@ func (ec *executionContext) _LineageLink(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var mediaImplementors = []string{"Media"}
+
+func (ec *executionContext) _Media(ctx context.Context, sel ast.SelectionSet, obj *Media) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, mediaImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Media")
+		case "number":
+			out.Values[i] = ec._Media_number(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "mediaType":
+			out.Values[i] = ec._Media_mediaType(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "size":
+			out.Values[i] = ec._Media_size(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "content":
+			out.Values[i] = ec._Media_content(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var memoryChangeImplementors = []string{"MemoryChange"}
 
 func (ec *executionContext) _MemoryChange(ctx context.Context, sel ast.SelectionSet, obj *MemoryChange) graphql.Marshaler {
@@ -41904,6 +42142,12 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Run_reviews(ctx, field, obj)
+				})
+		case "media":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Run_media(ctx, field, obj)
 				})
 		case "budget":
 			out.Values[i] = ec._Run_budget(ctx, field, obj)
@@ -45652,6 +45896,30 @@ func (ec *executionContext) marshalNLineageLink2ᚖgantryᚗdevᚋgraphᚋgenera
 		return graphql.Null
 	}
 	return ec._LineageLink(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNMedia2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMediaᚄ(ctx context.Context, sel ast.SelectionSet, v []*Media) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMedia2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMedia(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNMedia2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐMedia(ctx context.Context, sel ast.SelectionSet, v *Media) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "Media!")
+		return graphql.Null
+	}
+	return ec._Media(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNMemoryChange2ᚕᚖgantryᚗdevᚋgraphᚋgeneratedᚐMemoryChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []*MemoryChange) graphql.Marshaler {

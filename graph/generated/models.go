@@ -1284,6 +1284,18 @@ type LineageLink struct {
 	Grant *string `json:"grant,omitempty"`
 }
 
+// An image or a file that a call gave beside the words of its result.
+type Media struct {
+	// Its number among those of the call, from 1.
+	Number int `json:"number"`
+	// What it is, for example image/png; null where the viewer is not cleared for it.
+	MediaType *string `json:"mediaType,omitempty"`
+	// How many bytes it has; null where the viewer is not cleared for it.
+	Size *int `json:"size,omitempty"`
+	// The file in base64 under `value` alone; `display` says what it is.
+	Content *Text `json:"content"`
+}
+
 // A change of what the viewer sees in memory.
 type MemoryChange struct {
 	// What happened.
@@ -2076,6 +2088,8 @@ type Run struct {
 	Sidecars []*Sidecar `json:"sidecars"`
 	// What of it is or was reviewed before it counts: calls in their order, then answers.
 	Reviews []*Review `json:"reviews"`
+	// The images and files that a call gave beside the words of its result, by the call's number.
+	Media []*Media `json:"media"`
 	// What it may spend, has reserved and has settled.
 	Budget *RunBudget `json:"budget"`
 	// The limit that waits for a person; null for none.

@@ -161,7 +161,7 @@ func (s *State) endCall(c *Call, e CallEnded) {
 		s.Budget.Settled = s.Budget.Settled.Plus(e.Cost)
 	}
 	c.Reserve = Amount{}
-	c.Phase, c.Outcome, c.Code, c.Result = CallDone, e.Outcome, e.Code, e.Result
+	c.Phase, c.Outcome, c.Code, c.Result, c.Media = CallDone, e.Outcome, e.Code, e.Result, e.Media
 	s.countRepeat(c, e.Fingerprint)
 	for s.firstOpen < len(s.Calls) && s.Calls[s.firstOpen].Phase == CallDone {
 		s.firstOpen++

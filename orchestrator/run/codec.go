@@ -43,19 +43,19 @@ func widened[E Event](version int) form {
 
 var forms = map[EventKind]form{
 	KindStarted: widened[Started](4), KindTurnStarted: widened[TurnStarted](4), // 2: memory; 3: trees, of a turn the context; 4: how often it may ask, of a turn the offers
-	KindTurnAnswered: widened[TurnAnswered](2), // 2: thread
+	KindTurnAnswered: widened[TurnAnswered](2), // 2: thread; of a call's end the media, of a compaction the calls whose media are left out
 	KindTurnFailed:   widened[TurnFailed](2), KindModelsOut: formOf[ModelsOut](), KindCallProposed: widened[CallProposed](3), KindCallJudged: formOf[CallJudged](),
 	KindApprovalRequested: formOf[ApprovalRequested](), KindApprovalDecided: formOf[ApprovalDecided](),
 	KindApprovalVoided: formOf[ApprovalVoided](), KindQuestionAsked: widened[QuestionAsked](2),
 	KindQuestionAnswered: widened[QuestionAnswered](2), KindQuestionVoided: widened[QuestionVoided](2),
-	KindCallIntended: formOf[CallIntended](), KindCallEnded: formOf[CallEnded](), KindCallUncertain: formOf[CallUncertain](),
+	KindCallIntended: formOf[CallIntended](), KindCallEnded: widened[CallEnded](2), KindCallUncertain: formOf[CallUncertain](),
 	KindUncertainResolved: formOf[UncertainResolved](), KindLateOutcome: formOf[LateOutcome](),
 	KindSteerAccepted: widened[SteerAccepted](2), KindSteerSettled: formOf[SteerSettled](), KindCancelAccepted: formOf[CancelAccepted](),
 	KindLimitReached: formOf[LimitReached](), KindLimitRaised: formOf[LimitRaised](), KindVerified: widened[Verified](2),
 	KindChildStarted: formOf[ChildStarted](), KindChildStopped: formOf[ChildStopped](), KindChildEnded: formOf[ChildEnded](),
 	KindReviewDeclined: formOf[ReviewDeclined](), KindSidecarStarted: formOf[SidecarStarted](),
 	KindAccessRequested: formOf[AccessRequested](), KindAccessDecided: formOf[AccessDecided](), KindAccessVoided: formOf[AccessVoided](),
-	KindCompacted: formOf[Compacted](), KindEnded: formOf[Ended](), KindParked: formOf[Parked](), KindResumed: formOf[Resumed](),
+	KindCompacted: widened[Compacted](2), KindEnded: formOf[Ended](), KindParked: formOf[Parked](), KindResumed: formOf[Resumed](),
 }
 
 // Encode makes the record of an event that follows prev at the given time. The

@@ -136,6 +136,7 @@ type ReportCall struct {
 	Outcome      Outcome // OK or FAILED; UNKNOWN when the attempt is uncertain
 	Code         string
 	Result       *Text
+	Media        []Media // that the result names
 	Fingerprint  string
 	Cost         Amount
 	Ask          *Asked // the call has not ended: its server asks a person; Outcome is FAILED
@@ -148,6 +149,7 @@ type ReportProbe struct {
 	Failed      bool // the query itself failed: nothing is known
 	Outcome     Outcome
 	Result      *Text
+	Media       []Media
 	Fingerprint string
 }
 

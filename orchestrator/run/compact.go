@@ -38,11 +38,12 @@ type ContextUse struct {
 }
 
 // Counted is the last request to a model whose tokens its provider counted: the
-// bytes of its prompt and their tokens, 0 for none.
+// bytes of its prompt and their tokens, 0 for none. One that may have shown images
+// or files says nothing of bytes.
 func (s *State) Counted(model string) (bytes, tokens int64) {
 	for i := len(s.Turns) - 1; i >= 0; i-- {
 		turn := &s.Turns[i]
-		if turn.Model != model || turn.Context == nil || turn.Answer == nil || turn.Answer.Usage.Estimated {
+		if turn.Model != model || turn.Context == nil || turn.Answer == nil || turn.Answer.Usage.Estimated || s.mediaBefore(turn.Number) {
 			continue
 		}
 		if tokens = turn.Answer.Usage.Prompt(); tokens > 0 {
@@ -67,6 +68,7 @@ type Brief struct {
 	Said    int   `json:"said,omitempty"`    // the first messages of the conversation before the run
 	Through int   `json:"through,omitempty"` // the turns from the first to this one, each with its calls and their results
 	Excerpt int64 `json:"excerpt,omitempty"` // bytes that are shown of each text of theirs
+	Unshown int   `json:"unshown,omitempty"` // the calls from the first to this one, whose images and files are left out
 	Result  int64 `json:"result,omitempty"`  // bytes that are shown of each result after them; 0: as many as the revision says
 }
 
@@ -173,12 +175,13 @@ func (s *State) MayShorten(b Brief) bool {
 	}
 	first := now.Said == 0 && now.Through == 0
 	switch {
-	case b.Said < now.Said || b.Said > len(s.Started.History), b.Through < now.Through || b.Through > max(s.Answered()-1, 0):
+	case b.Said < now.Said || b.Said > len(s.Started.History), b.Through < now.Through || b.Through > max(s.Answered()-1, 0),
+		b.Unshown < now.Unshown || b.Unshown > len(s.Calls):
 		return false
 	case b.Excerpt < 0 || b.Result < 0 || !first && b.Excerpt > now.Excerpt || shown(b.Result) > shown(now.Result):
 		return false
 	}
-	return b.Said > now.Said || b.Through > now.Through || !first && b.Excerpt < now.Excerpt || shown(b.Result) < shown(now.Result)
+	return b.Said > now.Said || b.Through > now.Through || b.Unshown > now.Unshown || !first && b.Excerpt < now.Excerpt || shown(b.Result) < shown(now.Result)
 }
 
 // stoodFor returns the marking of what stands in brief, and the digest of the
@@ -207,6 +210,13 @@ func (s *State) stoodFor(e Compacted) (policy.Marking, string) {
 	for i := range s.Steers {
 		if steer := &s.Steers[i]; steer.From != "" && steer.Disposition == Absorbed && steer.Turn <= e.Through {
 			add(&steer.Text)
+		}
+	}
+	for i := range s.Calls {
+		if call := &s.Calls[i]; call.Turn <= e.Through || call.CallProposed.Call <= e.Unshown {
+			for m := range call.Media {
+				add(&call.Media[m].Text)
+			}
 		}
 	}
 	e.Marking, e.Digest = marking, ""

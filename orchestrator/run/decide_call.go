@@ -170,6 +170,9 @@ func (d *decider) reportCall(c ReportCall) *Refusal {
 	if c.Cost.invalid() {
 		return refuse("INVALID_AMOUNT", "A cost is not negative and at most 2^53-1.")
 	}
+	if refusal := unfit(c.Media); refusal != nil {
+		return refusal
+	}
 	current := c.Intent == call.Intent && (call.Phase == CallInFlight || call.Phase == CallUncertainOpen)
 	if d.s.Ended != nil || !current {
 		return d.late(call, c)
@@ -188,7 +191,7 @@ func (d *decider) reportCall(c ReportCall) *Refusal {
 		d.settle(d.ending())
 		return nil
 	}
-	d.emit(CallEnded{Call: c.Call, Outcome: c.Outcome, Code: c.Code, Result: c.Result, Fingerprint: c.Fingerprint, Cost: c.Cost})
+	d.emit(CallEnded{Call: c.Call, Outcome: c.Outcome, Code: c.Code, Result: c.Result, Media: c.Media, Fingerprint: c.Fingerprint, Cost: c.Cost})
 	d.settle(d.ending())
 	d.noteProgress(call, c)
 	return nil
@@ -258,9 +261,12 @@ func (d *decider) reportProbe(c ReportProbe) *Refusal {
 	if c.Found && c.Outcome != OutcomeOK && c.Outcome != OutcomeFailed {
 		return refuse("INVALID_OUTCOME", "What was found is OK or FAILED.")
 	}
+	if refusal := unfit(c.Media); refusal != nil {
+		return refusal
+	}
 	switch {
 	case c.Found:
-		d.emit(CallEnded{Call: c.Call, Outcome: c.Outcome, Result: c.Result, Fingerprint: c.Fingerprint, Cost: Amount{MicroUSD: call.CostBound}})
+		d.emit(CallEnded{Call: c.Call, Outcome: c.Outcome, Result: c.Result, Media: c.Media, Fingerprint: c.Fingerprint, Cost: Amount{MicroUSD: call.CostBound}})
 	case d.s.Closing():
 		d.emit(CallEnded{Call: c.Call, Outcome: OutcomeUnknown, Code: call.Code, Unknown: true})
 	default:

@@ -309,6 +309,7 @@ type CallEnded struct {
 	Outcome     Outcome `json:"outcome"`
 	Code        string  `json:"code,omitempty"`
 	Result      *Text   `json:"result,omitempty"`
+	Media       []Media `json:"media,omitempty"`       // that the result names
 	Fingerprint string  `json:"fingerprint,omitempty"` // keyed digest of the result
 	Cost        Amount  `json:"cost"`
 	Unknown     bool    `json:"unknown,omitempty"` // the reservation stays held

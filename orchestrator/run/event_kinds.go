@@ -99,7 +99,7 @@ func (CallIntended) Texts() []Text { return nil }
 func (CallEnded) Kind() EventKind { return KindCallEnded }
 
 // Texts returns the texts that the event bears.
-func (e CallEnded) Texts() []Text { return optional(e.Result) }
+func (e CallEnded) Texts() []Text { return append(optional(e.Result), textsOf(e.Media)...) }
 
 // Kind returns KindCallUncertain.
 func (CallUncertain) Kind() EventKind { return KindCallUncertain }

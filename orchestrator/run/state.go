@@ -163,6 +163,7 @@ type Call struct {
 	Outcome     Outcome
 	Code        string
 	Result      *Text
+	Media       []Media
 	Late        []LateOutcome
 	Resolutions []UncertainResolved
 	Repeats     int    // attempts that a person asked for beyond the limit

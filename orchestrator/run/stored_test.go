@@ -27,6 +27,7 @@ const storedJournals = "testdata/journals/version1"
 var storedLater = map[string]string{"recalling": "version2", "waiting for children": "version3", "cancelling with children": "version3",
 	"reviewing": "version3", "reviewed": "version3",
 	"in brief": "version4",
+	"showing":  "version4",
 	"wanting":  "version4", "given": "version4", "not given": "version4",
 	"asked by a server":   "version4",
 	"parked with a child": "version3", "a child at its deadline": "version3", "branches": "version3", "models out": "version4", "a model at rest": "version4"}
@@ -278,6 +279,17 @@ var storedRuns = map[string]stored{
 		require.Equal(t, run.Brief{Said: 1, Through: 1, Excerpt: 200}, w.s.Brief())
 		require.False(t, w.s.Rejected())
 		w.do(run.BeginTurn{Epoch: 1, Model: "m"})
+	}},
+	"showing": {func(w *world) {
+		w.compacting()
+		w.turn("free")
+		w.do(run.BeginCall{Epoch: 1, Call: 1, Key: "k", Inputs: noArguments})
+		w.do(run.ReportCall{Call: 1, Intent: 1, Outcome: run.OutcomeOK, Result: &run.Text{ID: "named"}, Media: []run.Media{image}})
+		w.do(run.Compact{Turn: 2, Attempt: 1, Cause: run.CompactedForRoom, Model: "m", Brief: run.Brief{Unshown: 1}})
+	}, run.StatusRunning, []string{"turn/2/1"}, func(t *testing.T, w *world) {
+		require.Equal(t, []run.Media{image}, w.s.Call(1).Media)
+		require.False(t, w.s.Brief().Shows(w.s.Call(1)))
+		w.refused("STALE", run.Compact{Turn: 2, Attempt: 1, Cause: run.CompactedForRoom, Model: "m", Brief: run.Brief{Excerpt: 10}})
 	}},
 	"wanting": {func(w *world) { w.turn("wanted") }, run.StatusWaiting, nil, func(t *testing.T, w *world) {
 		w.do(w.consent("ap-wanted-1-0", true)) // the digest of what was asked for is still the same

@@ -81,12 +81,6 @@ func New(t Turn) *Choosing {
 	c := &Choosing{health: t.Health, who: t.State.ID, candidates: t.candidates(), need: route.Need{
 		Tools: len(t.Request.Tools) > 0, Rules: t.rules(), MicroUSD: left.MicroUSD, Tokens: left.Tokens,
 		Scores: t.Scores, Tier: terms.Tier, Prefer: terms.Prefer, Least: float64(terms.Quality) / 100}}
-	for _, message := range t.Request.Messages {
-		for _, media := range message.Media {
-			image := isImage(media.MediaType)
-			c.need.Images, c.need.Files = c.need.Images || image, c.need.Files || !image
-		}
-	}
 	rests := restsOf(t.State)
 	for i := range c.candidates {
 		candidate := &c.candidates[i]
@@ -94,14 +88,16 @@ func New(t Turn) *Choosing {
 		if candidate.Schema {
 			size += int64(len(t.Request.Output))
 		}
-		Price(candidate, size, t.Tokens(candidate.Model, size), answerTokens(t.State, candidate.MaxOutput))
+		media := MediaTokens(candidate.Model, t.Request.Messages...)
+		Price(candidate, size+media, t.Tokens(candidate.Model, size)+media, answerTokens(t.State, candidate.MaxOutput))
 		candidate.RestMs = rests[candidate.Name]
 	}
+	c.needMedia(t.Request.Messages)
 	return c
 }
 
 // Price says what a turn with a candidate would be. A token has at least one
-// byte.
+// byte; a token of an image or a file counts as one.
 func Price(c *route.Candidate, promptBytes, promptTokens, answerTokens int64) {
 	prices := PricesOf(c.Model)
 	c.Prompt = promptTokens
@@ -141,8 +137,6 @@ func restsOf(s *run.State) map[string]int64 {
 	}
 	return rests
 }
-
-func isImage(mediaType string) bool { return len(mediaType) > 6 && mediaType[:6] == "image/" }
 
 // Choose takes a model at a time, UTC ms. Whoever takes one that was left alone
 // finds out for all others whether it answers.

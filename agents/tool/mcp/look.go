@@ -55,7 +55,7 @@ func (t looker) Probe(ctx context.Context, invocation tool.Invocation) (tool.Res
 	if key, found := tool.LookUp(document, t.offered.Look.Key); !found || key != invocation.Key {
 		return tool.Result{}, false, nil
 	}
-	c := content{limit: t.definition.ResultBytes}
+	c := t.content()
 	c.add(string(outcome))
 	result := t.collected(c, false)
 	result.MediaType = tool.MediaJSON

@@ -16,9 +16,15 @@ import (
 
 // content collects what a server sent, as text of bounded length.
 type content struct {
-	limit int
-	text  bytes.Buffer
-	size  int64
+	contract tool.Definition
+	limit    int
+	text     bytes.Buffer
+	size     int64
+	kept     []tool.Media
+}
+
+func (t *remote) content() content {
+	return content{contract: t.definition, limit: t.definition.ResultBytes}
 }
 
 // add appends one block; blocks are lines apart.
@@ -34,7 +40,8 @@ func (c *content) add(text string) {
 }
 
 // block appends one block of a result. What is no text is described: what it
-// is, how long and which, so that nothing is silently missing.
+// is, how long and which, so that nothing is silently missing. Images and files
+// that the contract allows are kept beside that.
 func (c *content) block(block sdk.Content) {
 	switch b := block.(type) {
 	case *sdk.TextContent:
@@ -53,7 +60,14 @@ func (c *content) block(block sdk.Content) {
 }
 
 func (c *content) media(kind, mediaType string, bytes []byte) {
-	c.add(fmt.Sprintf("[%s %q: %d bytes, SHA-256 %x]", kind, mediaType, len(bytes), sha256.Sum256(bytes)))
+	m, note := tool.Media{MediaType: mediaType, Bytes: bytes}, ""
+	if c.contract.MediaBytes > 0 {
+		if note = c.contract.Keeps(c.kept, m); note == "" {
+			c.kept, note = append(c.kept, m), "beside this result"
+		}
+		note = ", " + note
+	}
+	c.add(fmt.Sprintf("[%s %q: %d bytes, SHA-256 %x%s]", kind, mediaType, len(bytes), sha256.Sum256(bytes), note))
 	c.size += int64(len(bytes))
 }
 
@@ -70,14 +84,14 @@ func (c *content) resource(r *sdk.ResourceContents) {
 
 // refusal is a failed result with a text for the model.
 func (t *remote) refusal(text string) tool.Result {
-	c := content{limit: t.definition.ResultBytes}
+	c := t.content()
 	c.add(text)
 	return t.collected(c, true)
 }
 
 func (t *remote) collected(c content, failed bool) tool.Result {
 	return tool.Result{Content: c.text.Bytes(), MediaType: tool.MediaText, Failed: failed, Size: max(c.size, int64(c.text.Len())),
-		Cut: c.text.Len() > t.definition.ResultBytes, Marking: t.definition.Result}
+		Cut: c.text.Len() > t.definition.ResultBytes, Marking: t.definition.Result, Media: c.kept}
 }
 
 // result types what came back. The registered output schema, and not the
@@ -93,7 +107,7 @@ func (t *remote) result(asked *asking, result *sdk.CallToolResult) (tool.Result,
 		}
 		return tool.Result{Content: structured, MediaType: tool.MediaJSON, Size: int64(len(structured)), Marking: t.definition.Result}, nil
 	}
-	c := content{limit: t.definition.ResultBytes}
+	c := t.content()
 	for _, block := range result.Content {
 		c.block(block)
 	}
@@ -116,7 +130,7 @@ func (t *remote) readResource(ctx context.Context, l *link, session *sdk.ClientS
 	if err != nil {
 		return t.failed(ctx, l, session, err)
 	}
-	c := content{limit: t.definition.ResultBytes}
+	c := t.content()
 	for _, r := range result.Contents {
 		c.resource(r)
 	}
@@ -137,7 +151,7 @@ func (t *remote) getPrompt(ctx context.Context, l *link, session *sdk.ClientSess
 	if err != nil {
 		return t.failed(ctx, l, session, err)
 	}
-	c := content{limit: t.definition.ResultBytes}
+	c := t.content()
 	for _, message := range result.Messages {
 		if message == nil {
 			c.add("[an empty message]")

@@ -25,7 +25,7 @@ func (t *Tracer) content(ctx context.Context, events []run.Event) (map[string]st
 	shown := map[string]string{}
 	var open []string
 	for _, event := range events {
-		for _, text := range event.Texts() {
+		for _, text := range run.Words(event) {
 			if shown[text.ID] = withheld; text.Marking.Labels.Within(t.config.Clearance) {
 				open = append(open, text.ID)
 			}

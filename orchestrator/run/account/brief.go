@@ -25,6 +25,9 @@ func brief(b run.Brief) string {
 	if b.Through > 0 {
 		parts = append(parts, fmt.Sprintf("turns up to %d in brief", b.Through))
 	}
+	if b.Unshown > 0 {
+		parts = append(parts, fmt.Sprintf("images and files of calls up to %d left out", b.Unshown))
+	}
 	if b.Result > 0 {
 		parts = append(parts, fmt.Sprintf("%d bytes of a result", b.Result))
 	}

@@ -368,6 +368,9 @@ func (e explainer) results() []string {
 		case call.Intent > 0:
 			lines = append(lines, fmt.Sprintf("call %d %s, without a result", call.CallProposed.Call, stands(call)))
 		}
+		for _, m := range call.Media {
+			lines = append(lines, fmt.Sprintf("call %d also gave %s of %d bytes", call.CallProposed.Call, m.MediaType, m.Bytes))
+		}
 		for _, late := range call.Late {
 			lines = append(lines, fmt.Sprintf("call %d, attempt %d, too late to count: %s: %s", call.CallProposed.Call, late.Intent, late.Outcome, short(e.optional(late.Result))))
 		}

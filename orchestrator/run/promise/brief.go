@@ -11,6 +11,7 @@ type briefs struct {
 	said     []policy.Marking
 	calls    map[int]int            // the turn, by call
 	turns    map[int]policy.Marking // of everything that the turn said, asked for and got
+	media    map[int]policy.Marking // of the images and files of a call
 	answered int                    // last turn
 	now      run.Brief
 	model    string // of the attempt in flight
@@ -49,6 +50,10 @@ func (b *briefs) note(event run.Event, recalled map[[2]string]int) *Broken {
 		b.join(e.Turn, &e.Arguments)
 	case run.CallEnded:
 		b.join(b.calls[e.Call], e.Result)
+		for _, m := range e.Media {
+			b.join(b.calls[e.Call], &m.Text)
+			b.media[e.Call] = b.media[e.Call].Join(m.Text.Marking)
+		}
 	case run.Compacted:
 		return b.compacted(e, recalled)
 	}
@@ -62,7 +67,7 @@ func (b *briefs) join(turn int, text *run.Text) {
 }
 
 func (b *briefs) compacted(e run.Compacted, recalled map[[2]string]int) *Broken {
-	if e.Said < b.now.Said || e.Through < b.now.Through || b.answered > 0 && e.Through >= b.answered || e.Said > len(b.said) {
+	if e.Said < b.now.Said || e.Through < b.now.Through || e.Unshown < b.now.Unshown || b.answered > 0 && e.Through >= b.answered || e.Said > len(b.said) {
 		return broken(BriefLonger, "the compaction for turn %d shows more than was shown, or takes the last answer", e.Turn)
 	}
 	var marking policy.Marking
@@ -71,6 +76,11 @@ func (b *briefs) compacted(e run.Compacted, recalled map[[2]string]int) *Broken 
 	}
 	for turn := 1; turn <= e.Through; turn++ {
 		marking = marking.Join(b.turns[turn])
+	}
+	for call, of := range b.media {
+		if call <= e.Unshown {
+			marking = marking.Join(of)
+		}
 	}
 	if !marking.Within(e.Marking) {
 		return broken(BriefUnmarked, "the compaction for turn %d is marked less than what it stands for", e.Turn)

@@ -99,7 +99,7 @@ func NewTally() *Tally {
 	return &Tally{most: run.DefaultApprovals, approvals: map[string]run.ApprovalRequested{}, granted: map[string]bool{}, used: map[string]bool{},
 		held: map[int]bool{}, intents: map[int]int{}, results: map[int]int{}, keys: map[string]int{}, answered: map[string]bool{},
 		asks:     asks{open: map[int]string{}, flying: map[int]int{}, times: map[int]int{}},
-		recalled: map[[2]string]int{}, briefs: briefs{calls: map[int]int{}, turns: map[int]policy.Marking{}}, access: newAccess(), books: books{holds: map[string]run.Amount{}, repeated: map[int]bool{}},
+		recalled: map[[2]string]int{}, briefs: briefs{calls: map[int]int{}, turns: map[int]policy.Marking{}, media: map[int]policy.Marking{}}, access: newAccess(), books: books{holds: map[string]run.Amount{}, repeated: map[int]bool{}},
 		children: children{delegated: map[int]bool{}, started: map[string]int{}, live: map[string]bool{}, doing: map[int]string{}}}
 }
 
