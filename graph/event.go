@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -264,6 +265,34 @@ func (r subscriptions) treeEvents(ctx context.Context, w *watch, top string, aft
 		return events[0], nil
 	}
 	return stream(ctx, w, source, show, func() error { return resync(told.Cursor()) }), nil
+}
+
+// Media opens the images and files that a call of a run gave. They are opened
+// for nobody who does not ask for them.
+func (r runs) Media(ctx context.Context, obj *generated.Run, call int) ([]*generated.Media, error) {
+	v, state, err := r.shown(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
+	of := state.Call(call)
+	if of == nil {
+		return []*generated.Media{}, nil
+	}
+	if v, err = newViewer(ctx, r.config, v.caller, each(of.Media, func(m run.Media) run.Text { return m.Text })); err != nil {
+		return nil, err
+	}
+	out := make([]*generated.Media, 0, len(of.Media))
+	for i, m := range of.Media {
+		one := &generated.Media{Number: i + 1, Content: v.text(m.Text)}
+		if len(one.Content.Withheld) == 0 {
+			one.Content.Display = fmt.Sprintf("[%s, %d bytes]", m.MediaType, m.Bytes)
+		}
+		if v.caller.Principal.Sees(m.Text.Marking.Labels) {
+			one.MediaType, one.Size = &m.MediaType, &m.Bytes
+		}
+		out = append(out, one)
+	}
+	return out, nil
 }
 
 // mediaBody is an image or a file as an event shows it: what it is, and never

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -448,32 +447,4 @@ func (r children) Run(ctx context.Context, obj *generated.Child) (*generated.Run
 		return nil, err
 	}
 	return r.run(ctx, caller, parts[0])
-}
-
-// Media opens the images and files that a call of a run gave. They are opened
-// for nobody who does not ask for them.
-func (r runs) Media(ctx context.Context, obj *generated.Run, call int) ([]*generated.Media, error) {
-	v, state, err := r.shown(ctx, obj)
-	if err != nil {
-		return nil, err
-	}
-	of := state.Call(call)
-	if of == nil {
-		return []*generated.Media{}, nil
-	}
-	if v, err = newViewer(ctx, r.config, v.caller, each(of.Media, func(m run.Media) run.Text { return m.Text })); err != nil {
-		return nil, err
-	}
-	out := make([]*generated.Media, 0, len(of.Media))
-	for i, m := range of.Media {
-		one := &generated.Media{Number: i + 1, Content: v.text(m.Text)}
-		if len(one.Content.Withheld) == 0 {
-			one.Content.Display = fmt.Sprintf("[%s, %d bytes]", m.MediaType, m.Bytes)
-		}
-		if v.caller.Principal.Sees(m.Text.Marking.Labels) {
-			one.MediaType, one.Size = &m.MediaType, &m.Bytes
-		}
-		out = append(out, one)
-	}
-	return out, nil
 }

@@ -413,9 +413,9 @@ func complexity(set ast.SelectionSet, variables map[string]any, limit int) int {
 	return cost
 }
 
-// weights are the fields that answer with a whole journal, or look through all
-// that is remembered.
-var weights = map[string]int{"Run.export": 500, "Query.audit": 500, "Query.recall": 500}
+// weights are the fields that answer with a whole journal or with files, or look
+// through all that is remembered.
+var weights = map[string]int{"Run.export": 500, "Run.media": 100, "Query.audit": 500, "Query.recall": 500}
 
 func weight(field *ast.Field) int {
 	if field.ObjectDefinition != nil {

@@ -1146,7 +1146,10 @@ type Run implements Node {
   "What of it is or was reviewed before it counts: calls in their order, then answers."
   reviews: [Review!]!
   "The images and files that a call gave beside the words of its result, by the call's number."
-  media(call: Int!): [Media!]!
+  media(
+    "Number of the call in the run."
+    call: Int!
+  ): [Media!]!
   "What it may spend, has reserved and has settled."
   budget: RunBudget!
   "The limit that waits for a person; null for none."

@@ -2,12 +2,14 @@ package mcp_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/agents/server"
@@ -248,4 +250,26 @@ func TestATwinIsAChange(t *testing.T) {
 	require.Less(t, len(long.Description), 1<<17)
 	require.True(t, bytes.Contains(long.Input, []byte("too long")))
 	require.NotEmpty(t, long.Pin())
+}
+
+// An image that the contract allows is kept beside the words that describe it,
+// when it is one.
+func TestAnImageIsKeptWhereTheContractAllowsIt(t *testing.T) {
+	b := newBench(t)
+	server := newServer("x")
+	pixel := []byte("\x89PNG\x0d\x0a\x1a\x0arest")
+	sdk.AddTool(server, &sdk.Tool{Name: "draws"}, func(context.Context, *sdk.CallToolRequest, echoed) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.ImageContent{Data: pixel, MIMEType: "image/png"}, &sdk.ImageContent{Data: pixel, MIMEType: "image/jpeg"},
+			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "x:1", MIMEType: "application/pdf", Blob: []byte("%PDF-1.7")}}}}, nil, nil
+	})
+	s, egress := overHTTP(t, server, false)
+	got, failure := call(t, b.tool(s, egress, "draws", func(d *tool.Definition) { d.MediaBytes = 100 }), `{}`)
+	require.Nil(t, failure)
+	require.Equal(t, []tool.Media{{MediaType: "image/png", Bytes: pixel}, {MediaType: "application/pdf", Bytes: []byte("%PDF-1.7")}}, got.Media)
+	require.Contains(t, string(got.Content), "beside this result]")
+	require.Contains(t, string(got.Content), "its bytes are not what its media type says]")
+	got, failure = call(t, b.tool(s, egress, "draws"), `{}`)
+	require.Nil(t, failure)
+	require.Empty(t, got.Media)
+	require.NotContains(t, string(got.Content), "beside")
 }
