@@ -2,6 +2,7 @@ package perform_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -184,6 +185,53 @@ func TestAConsentIsLookedAtAgain(t *testing.T) {
 			change(&changed, &g)
 			changed.Grants = []agents.Grant{g}
 			require.False(t, has(changed))
+		})
+	}
+}
+
+// So is a consent for a conversation: it is for one agent, one person and one
+// conversation, until it ends, and while the agent may still ask for as much.
+func TestAConsentForAConversationIsLookedAtAgain(t *testing.T) {
+	o := delegating()
+	definition, _ := o.Tool("things.write")
+	use := agents.ToolUse{Name: "things.write", Impact: policy.Irreversible, Calls: 2}
+	o.Agents[1].Tools, o.Agents[1].MayRequest = nil, &agents.Requestable{Tools: []agents.ToolUse{use}}
+	agent := o.Agents[1].Name
+	given := agents.Grant{ID: "access-1", Kind: agents.Access, Agent: agent, Conversation: "here", To: agents.Borrower{Person: "ada"}, Pin: definition.Digest(),
+		Ceiling: agents.Ceiling{Tools: []agents.ToolUse{use}, Stage: policy.Automate}, UntilMs: now + 1}
+	has := func(o agents.Organisation, g agents.Grant, acting run.Acting) bool {
+		o.Grants = []agents.Grant{g}
+		_, has := rulesOf(t, o).Ceiling(acting).Tools["things.write"]
+		return has
+	}
+	acting := func() run.Acting {
+		return run.Acting{Subject: "ada", Links: []run.Link{{Agent: agent}}, Conversation: "here", AtMs: now}
+	}
+	require.True(t, has(o, given, acting()), "a run that is not started yet has it, too")
+	for name, change := range map[string]func(*agents.Organisation, *agents.Grant, *run.Acting){
+		"recalled": func(_ *agents.Organisation, g *agents.Grant, _ *run.Acting) {
+			g.Recalled = &agents.Recalled{By: "olga"}
+		},
+		"ended":                func(_ *agents.Organisation, _ *agents.Grant, a *run.Acting) { a.AtMs = now + 1 },
+		"at no known time":     func(_ *agents.Organisation, _ *agents.Grant, a *run.Acting) { a.AtMs = 0 },
+		"another conversation": func(_ *agents.Organisation, _ *agents.Grant, a *run.Acting) { a.Conversation = "elsewhere" },
+		"no conversation":      func(_ *agents.Organisation, _ *agents.Grant, a *run.Acting) { a.Conversation = "" },
+		"another person":       func(_ *agents.Organisation, _ *agents.Grant, a *run.Acting) { a.Subject = "eve" },
+		"another agent":        func(o *agents.Organisation, g *agents.Grant, _ *run.Acting) { g.Agent = o.Agents[0].Name },
+		"another tool":         func(_ *agents.Organisation, g *agents.Grant, _ *run.Acting) { g.Pin = "before" },
+		"may not ask for it":   func(o *agents.Organisation, _ *agents.Grant, _ *run.Acting) { o.Agents[1].MayRequest = nil },
+		"may ask for fewer of them": func(o *agents.Organisation, _ *agents.Grant, _ *run.Acting) {
+			o.Agents[1].MayRequest.Tools[0].Calls = 1
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed, g, a := o, given, acting()
+			changed.Agents = slices.Clone(o.Agents)
+			for i := range changed.Agents {
+				changed.Agents[i].MayRequest = &agents.Requestable{Tools: []agents.ToolUse{use}}
+			}
+			change(&changed, &g, &a)
+			require.False(t, has(changed, g, a))
 		})
 	}
 }

@@ -68,7 +68,9 @@ export type WaitReason =
   /** A later time, to try again. */
   | 'RETRY'
   /** Runs that it started. */
-  | 'CHILDREN';
+  | 'CHILDREN'
+  /** A model: none that is right for the turn can be asked now. */
+  | 'MODELS';
 
 /** Why a run ended. */
 export type EndReason =
