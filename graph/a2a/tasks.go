@@ -269,6 +269,9 @@ func textOf(message *protocol.Message) (string, error) {
 	}
 	texts := []string{}
 	for _, part := range message.Parts {
+		if part == nil {
+			return "", protocol.NewError(protocol.ErrInvalidParams, "A part of the message is null; leave it out.")
+		}
 		if _, is := part.Content.(protocol.Text); !is {
 			return "", protocol.NewError(protocol.ErrUnsupportedContentType, "Send parts of text only.")
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	protocol "github.com/a2aproject/a2a-go/v2/a2a"
@@ -104,6 +105,7 @@ func Card(ctx context.Context, via http.RoundTripper, address string) (card *pro
 	if err := json.Unmarshal(raw, card); err != nil {
 		return nil, "", fmt.Errorf("no card: %w", err)
 	}
+	card.SupportedInterfaces = slices.DeleteFunc(card.SupportedInterfaces, func(way *protocol.AgentInterface) bool { return way == nil })
 	return card, pin, nil
 }
 

@@ -23,7 +23,7 @@ func (p *Platform) tellPeople(ctx context.Context) {
 	recipients := service.Recipients{Service: p.Service}
 	follower := &notice.Follower{Store: p.Notices, People: recipients, Now: p.Store.Now,
 		Recorded: func(organisation string) { p.tellInbox(ctx, organisation) }}
-	courier := &notice.Courier{Store: p.Notices, Sender: sender{recipients, p.secrets, p.Store.Now}, Now: p.Store.Now,
+	courier := &notice.Courier{Store: p.Notices, Sender: sender{recipients, p.Config.Egress, p.secrets, p.Store.Now}, Now: p.Store.Now,
 		Owner: p.Config.Worker + "/" + p.Source.ID(), Limits: notice.DefaultLimits(), Log: p.Config.Log}
 	ticker := time.NewTicker(p.Config.Notices)
 	defer ticker.Stop()
@@ -54,6 +54,7 @@ func (p *Platform) tellInbox(ctx context.Context, organisation string) {
 // sender tells notices by the configuration in force.
 type sender struct {
 	recipients service.Recipients
+	egress     func(agents.Organisation) (*tool.Egress, error)
 	secrets    tool.Credentials
 	now        func(context.Context) (int64, error)
 }
@@ -67,7 +68,7 @@ func (s sender) Send(ctx context.Context, n notice.Notice) error {
 	if !told {
 		return notice.ErrWithdrawn
 	}
-	egress, err := egressOf(o)
+	egress, err := s.egress(o)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -176,4 +178,48 @@ func TestEscalationTellsOthersAndLetsNobodyDecide(t *testing.T) {
 	h.close()
 	require.NotContains(t, string(log.bytes()), goalCanary)
 	require.NotContains(t, string(log.bytes()), "whsec-of-the-tests")
+}
+
+// Who runs a process says what it may reach: people are told of nothing past
+// that, either.
+func TestNoticesReachNoFurtherThanTheProcessMay(t *testing.T) {
+	t.Parallel()
+	outside := openHook(t, "whsec-of-the-tests")
+	asked := make(chan struct{}, 1024)
+	h := openHouse(t, plan{
+		organisation: func(o *agents.Organisation) {
+			o.Egress = append(o.Egress, strings.TrimPrefix(outside.URL, "http://"))
+			o.Notify = agents.Notify{Default: []agents.Channel{{Kind: agents.Webhook, URL: outside.URL + "/hook", Secret: "hook"}}}
+		},
+		config: func(c *wire.Config) {
+			c.Notices, c.Secrets = time.Millisecond, map[string]string{"ledger": ledgerToken, "hook": "whsec-of-the-tests"}
+			c.Egress = func(o agents.Organisation) (*tool.Egress, error) {
+				asked <- struct{}{}
+				ledger, err := url.Parse(o.Endpoints["ledger"])
+				if err != nil {
+					return nil, err
+				}
+				port, err := strconv.Atoi(ledger.Port())
+				if err != nil {
+					return nil, err
+				}
+				return tool.NewEgress([]tool.Destination{{Host: ledger.Hostname(), Port: port, Internal: true}}, nil, nil)
+			}
+		},
+	})
+	for len(asked) > 0 {
+		<-asked // what opening the house asked for
+	}
+	amara, tomas := h.as(asker), h.as(controller)
+	run, err := amara.StartRun(t.Context(), client.Start{Agent: reconciler, Goal: "Reconcile INV-1004."})
+	require.NoError(t, err)
+	tomas.held(run.ID)
+	for range 2 { // who asks a second time has tried once
+		select {
+		case <-asked:
+		case message := <-outside.got:
+			require.Fail(t, "somebody was told", "%+v", message)
+		}
+	}
+	require.Empty(t, outside.got)
 }
