@@ -77,14 +77,51 @@ func (t Trial) organisation(agent string, stage policy.Stage, endpoints map[stri
 	return o, revision, o.Validate()
 }
 
-// alone refuses what would reach servers that are not the case's own.
+// alone refuses what would reach servers that are not the case's own: tools of
+// the agent, and of all whom its runs may hand work to or have beside them.
 func (t Trial) alone(o agents.Organisation, revision agents.Revision) error {
-	for _, use := range revision.Tools {
-		if definition, _ := o.Tool(use.Name); definition.Kind == tool.KindMCP && !t.Servers {
-			return fmt.Errorf("agent %q uses %s of an MCP server, which a case cannot stand for; allow its servers to be reached, or try a draft without it", revision.Name, use.Name)
+	if t.Servers {
+		return nil
+	}
+	seen := map[string]bool{revision.Name: true}
+	for next := []agents.Revision{revision}; len(next) > 0; next = next[1:] {
+		for _, name := range toolsOf(next[0]) {
+			if definition, _ := o.Tool(name); definition.Kind == tool.KindMCP {
+				return fmt.Errorf("agent %q uses %s of an MCP server, which a case cannot stand for; allow its servers to be reached, or try a draft without it", next[0].Name, name)
+			}
+		}
+		for _, other := range othersOf(next[0]) {
+			if r, known := o.Agent(other); known && !seen[other] {
+				seen[other] = true
+				next = append(next, r)
+			}
 		}
 	}
 	return nil
+}
+
+// toolsOf are the tools that runs of an agent have, and may ask for.
+func toolsOf(r agents.Revision) (names []string) {
+	for _, use := range r.Tools {
+		names = append(names, use.Name)
+	}
+	if r.MayRequest != nil {
+		for _, use := range r.MayRequest.Tools {
+			names = append(names, use.Name)
+		}
+	}
+	return names
+}
+
+// othersOf are the agents that go on below and beside runs of an agent.
+func othersOf(r agents.Revision) (names []string) {
+	for _, d := range r.Delegates {
+		names = append(names, d.Agent)
+	}
+	for _, s := range r.Sidecars {
+		names = append(names, s.Agent)
+	}
+	return names
 }
 
 // answeredBy has one model of the catalogue answer under the name of each that
@@ -195,15 +232,19 @@ func (t Trial) lay(root string, texts map[string]string) (string, error) {
 			}
 		}
 	}
+	below, err := os.OpenRoot(root) // a link among the copied files may lead anywhere
+	if err != nil {
+		return "", fmt.Errorf("evaluation: %w", err)
+	}
+	defer below.Close() //nolint:errcheck // what was written was closed
 	for name, text := range texts {
 		if !filepath.IsLocal(name) {
 			return "", fmt.Errorf("evaluation: file %q must lie below the organisation's files", name)
 		}
-		at := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+		if err := below.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			return "", fmt.Errorf("evaluation: %w", err)
 		}
-		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+		if err := below.WriteFile(name, []byte(text), 0o600); err != nil {
 			return "", fmt.Errorf("evaluation: %w", err)
 		}
 	}

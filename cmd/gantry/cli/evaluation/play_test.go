@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -104,4 +106,33 @@ def turn(ctx):
 	digest, err := revision.Digest()
 	require.NoError(t, err)
 	require.Equal(t, digest, result.Revision)
+}
+
+// A link among the organisation's files leads no case out of its own folder.
+func TestACaseWritesInItsOwnFolderOnly(t *testing.T) {
+	folder, outside := t.TempDir(), t.TempDir()
+	require.NoError(t, os.CopyFS(folder, sample.Files))
+	require.NoError(t, os.Symlink(outside, filepath.Join(folder, "files", "out")))
+	set := cases(t, "invoice-reconciler")
+	set.Cases = set.Cases[:1]
+	set.Cases[0].Files = map[string]string{"out/escaped": "x"}
+	_, err := evaluation.Trial{Files: os.DirFS(folder), Material: "files", Folder: t.TempDir()}.Evaluate(t.Context(), set, func(evaluate.Scored) {})
+	require.Error(t, err)
+	require.NoFileExists(t, filepath.Join(outside, "escaped"))
+}
+
+// No server's process is started for whom an agent hands its work to, either.
+func TestACaseStartsNoServerOfOthers(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, os.CopyFS(folder, sample.Files))
+	desk := filepath.Join(folder, "agents", "invoice-reconciler.yaml")
+	text, err := os.ReadFile(desk)
+	require.NoError(t, err)
+	changed := strings.Replace(string(text), "\nlimits:\n", "\nlimits:\n  depth: 1\n  fanOut: 1\n  runsAtOnce: 2\n", 1)
+	changed = strings.Replace(changed, "\ntools:\n", "\ntools:\n  - {name: agents.delegate, impact: READ, calls: 1}\n", 1) + "\ndelegates: [{agent: office-desk}]\n"
+	require.NoError(t, os.WriteFile(desk, []byte(changed), 0o600))
+	set := cases(t, "invoice-reconciler")
+	set.Cases = set.Cases[:1]
+	_, err = evaluation.Trial{Files: os.DirFS(folder), Material: "files", Folder: t.TempDir()}.Evaluate(t.Context(), set, func(evaluate.Scored) {})
+	require.ErrorContains(t, err, `"office-desk" uses office.`)
 }
