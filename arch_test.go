@@ -98,12 +98,14 @@ var layers = map[string][]string{
 	"memory/store":                     {"memory/index", "memory/rank", "memory/view", "orchestrator/policy"},
 	"memory/view":                      {"orchestrator/canon", "orchestrator/policy"},
 	"graph":                            {"agents", "agents/catalogue", "agents/model/health", "agents/research", "agents/server", "graph/edge", "graph/evaluated", "graph/generated", "graph/graphiql", "graph/opaque", "graph/remembered", "graph/scalar", "memory", "memory/embed", "memory/index", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/group", "orchestrator/notice", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/schedule"},
+	"graph":                            {"agents", "agents/research", "graph/edge", "graph/generated", "graph/graphiql", "graph/legible", "graph/opaque", "graph/remembered", "graph/scalar", "memory", "memory/embed", "memory/index", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/group", "orchestrator/notice", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/schedule", "agents/server", "graph/evaluated"},
 	"graph/edge":                       {"orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"graph/generated":                  {"graph/scalar"},
 	"graph/graphiql":                   {},
 	"graph/a2a":                        {"graph/edge", "graph/operation"},
 	"graph/mcp":                        {"graph/edge", "graph/operation"},
 	"graph/mcp/conform":                {"graph/edge", "graph/mcp"},
+	"graph/legible":                    {},
 	"graph/opaque":                     {"graph/edge", "orchestrator/engine"},
 	"graph/operation":                  {"graph/edge"},
 	"graph/remembered":                 {"graph/generated", "memory", "memory/view", "orchestrator/policy"},
@@ -186,7 +188,7 @@ var homes = map[string][]string{
 	"go.opentelemetry.io/otel": {"cmd/gantry/telemetry"},
 
 	// The protocols between agents.
-	"github.com/modelcontextprotocol/go-sdk": {"agents/tool/mcp", "cmd/gantry/office", "graph/mcp", "graph/mcp/conform"},
+	"github.com/modelcontextprotocol/go-sdk": {"agents/tool/mcp", "cmd/gantry/bench/obedient/world", "cmd/gantry/office", "graph/mcp", "graph/mcp/conform"},
 	"github.com/a2aproject/a2a-go":           {"agents/tool/a2a", "graph/a2a"},
 }
 

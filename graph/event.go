@@ -205,6 +205,9 @@ func (v *viewer) redact(field string, value any, texts map[string]run.Text) any 
 		return out
 	case map[string]any:
 		if text, is := textOf(value, texts); is {
+			if field == "arguments" {
+				return v.exact(text)
+			}
 			return v.text(text)
 		}
 		if _, isMedia := value["mediaType"]; isMedia {

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"gantry.dev/graph/legible"
 )
 
 // unseen are the characters that people do not see, or that change how others
@@ -32,7 +34,7 @@ func FuzzDisplay(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		shown := display(text)
+		shown := legible.Text(text)
 		require.True(t, utf8.ValidString(shown))
 		for _, r := range shown {
 			require.False(t, r != '\n' && r != '\t' && unicode.In(r, unseen...), "%q shows %U", text, r)
@@ -40,6 +42,7 @@ func FuzzDisplay(f *testing.F) {
 		}
 		if utf8.ValidString(text) {
 			require.Equal(t, text, Reveal(t, shown))
+			require.Equal(t, text, Reveal(t, legible.Outside(text)))
 		}
 	})
 }

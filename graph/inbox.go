@@ -256,7 +256,7 @@ func (v *viewer) access(ctx context.Context, s *run.State, a *run.Access) (*gene
 	}
 	out := &generated.AccessRequest{ID: v.id(opaque.Access, s.ID, a.AccessRequested.Access), Status: generated.AccessStatus(a.Status), Digest: a.Digest,
 		Run: v.id(opaque.Run, s.ID), Thing: generated.AccessThing(a.Want.Thing), Name: maybe(a.Want.Name),
-		Call: a.Call, Tool: call.Tool, Arguments: v.text(call.Arguments),
+		Call: a.Call, Tool: call.Tool, Arguments: v.exact(call.Arguments),
 		Requester: &generated.Actor{Principal: agents.AgentID(s.Started.Agent.Name), Name: s.Started.Agent.Name, Kind: enum[generated.ActorKind](policy.Agent)},
 		Subject:   v.actor(s.Started.Subject.ID), ActingChain: v.actors(s.Started.Chain),
 		Labels: v.labels(call.Arguments.Marking.Labels), Integrity: generated.Integrity(call.Arguments.Marking.Integrity.String()),

@@ -10,6 +10,7 @@ import (
 
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/legible"
 	"gantry.dev/graph/opaque"
 	"gantry.dev/graph/remembered"
 	"gantry.dev/memory"
@@ -52,7 +53,7 @@ func (r root) rememberingAs(ctx context.Context, caller Caller, conversations ..
 		Item:    func(parts ...string) string { return v.id(opaque.Memory, parts...) },
 		Run:     func(id string) string { return v.id(opaque.Run, id) },
 		Receipt: func(id string) string { return v.id(opaque.Forgetting, id) },
-		Actor:   v.actor, Display: display}}, nil
+		Actor:   v.actor, Display: legible.Text}}, nil
 }
 
 // conversationsIn are the conversations among spaces.

@@ -10,6 +10,7 @@ import (
 	"gantry.dev/agents/research"
 	"gantry.dev/graph/edge"
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/legible"
 	"gantry.dev/graph/opaque"
 	"gantry.dev/memory/view"
 	"gantry.dev/orchestrator/engine"
@@ -366,7 +367,7 @@ func (r items) Citations(ctx context.Context, obj *generated.MemoryItem) ([]*gen
 		return nil, err
 	}
 	for _, citation := range cited {
-		shown := &generated.Citation{Passage: display(citation.Passage), Quote: display(citation.Quote)}
+		shown := &generated.Citation{Passage: legible.Text(citation.Passage), Quote: legible.Text(citation.Quote)}
 		if at := slices.Index(ids, citation.Item); at >= 0 {
 			shown.Item = &obj.DerivedFrom[at]
 			if start, end, found := research.Located(seen[citation.Item].Text, citation.Quote); found {

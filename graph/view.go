@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
-	"unicode"
 
 	"gantry.dev/graph/generated"
+	"gantry.dev/graph/legible"
 	"gantry.dev/graph/opaque"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -61,8 +59,19 @@ func (v *viewer) text(text run.Text) *generated.Text {
 	case !found:
 		out.Withheld = append(out.Withheld, &generated.Withheld{Reason: generated.WithheldReasonErased})
 	default:
-		out.Value, out.Display = view.Text, display(view.Text)
+		out.Value, out.Display = view.Text, legible.Text(view.Text)
+		if text.Marking.Integrity == policy.Untrusted {
+			out.Display = legible.Outside(view.Text)
+		}
 	}
+	return out
+}
+
+// exact shows arguments: who decides on them sees the recorded bytes, with
+// nothing escaped but what cannot be seen.
+func (v *viewer) exact(arguments run.Text) *generated.Text {
+	out := v.text(arguments)
+	out.Display = legible.Text(out.Value)
 	return out
 }
 
@@ -115,31 +124,6 @@ func (v *viewer) approvers(approvers []policy.Approver) []*generated.Approver {
 
 func (v *viewer) id(kind opaque.Kind, parts ...string) string {
 	return opaque.ID(v.caller.Principal.Organisation, kind, parts...)
-}
-
-// display writes every character that is not seen as what it is as \u{...},
-// and so the backslash of a text that has such an escape itself: what is shown
-// stands for one text only.
-func display(text string) string {
-	var out strings.Builder
-	for at, r := range text {
-		if r == '\n' || r == '\t' || !hidden(r) && !strings.HasPrefix(text[at:], `\u{`) {
-			out.WriteRune(r)
-			continue
-		}
-		fmt.Fprintf(&out, `\u{%04X}`, r)
-	}
-	return out.String()
-}
-
-// blanks are letters and symbols that look like nothing.
-var blanks = map[rune]bool{0x034F: true, 0x115F: true, 0x1160: true, 0x17B4: true, 0x17B5: true, 0x2800: true, 0x3164: true, 0xFFA0: true, unicode.ReplacementChar: true}
-
-func hidden(r rune) bool {
-	if r == ' ' {
-		return false
-	}
-	return blanks[r] || unicode.Is(unicode.Variation_Selector, r) || !unicode.IsPrint(r)
 }
 
 func amount(a run.Amount) *generated.Amount {
@@ -217,7 +201,7 @@ func (v *viewer) calls(s *run.State, approvals []*generated.Approval) []*generat
 
 func (v *viewer) call(c run.Call) *generated.Call {
 	class := c.Class.OrWorst()
-	out := &generated.Call{Number: c.CallProposed.Call, Turn: c.Turn, Tool: c.Tool, ToolRevision: maybe(c.Revision), Arguments: v.text(c.Arguments),
+	out := &generated.Call{Number: c.CallProposed.Call, Turn: c.Turn, Tool: c.Tool, ToolRevision: maybe(c.Revision), Arguments: v.exact(c.Arguments),
 		Impact: generated.Impact(c.Impact.OrWorst().String()), EffectClass: generated.EffectClass(class.String()), Guarantee: guarantees[class],
 		CostBound: c.CostBound, Phase: generated.CallPhase(c.Phase), Verdict: verdict(c.Verdict), Attempts: c.Intent,
 		Outcome: enum[generated.CallOutcome](c.Outcome), Code: maybe(c.Code), Result: v.optional(c.Result),
@@ -266,7 +250,7 @@ func (v *viewer) approval(ctx context.Context, s *run.State, a run.Approval) (*g
 	}
 	class, impact := call.Class.OrWorst(), call.Impact.OrWorst()
 	out := &generated.Approval{ID: v.id(opaque.Approval, s.ID, a.Approval), Status: generated.ApprovalStatus(a.Status), Digest: a.Digest,
-		Run: v.id(opaque.Run, s.ID), Call: a.Call, Tool: call.Tool, Arguments: v.text(call.Arguments), Consequence: consequences[impact],
+		Run: v.id(opaque.Run, s.ID), Call: a.Call, Tool: call.Tool, Arguments: v.exact(call.Arguments), Consequence: consequences[impact],
 		Impact: generated.Impact(impact.String()), CostBound: call.CostBound, EffectClass: generated.EffectClass(class.String()), Guarantee: guarantees[class],
 		Requester: &generated.Actor{Principal: "agent:" + s.Started.Agent.Name, Name: s.Started.Agent.Name, Kind: enum[generated.ActorKind](policy.Agent)},
 		Subject:   v.actor(s.Started.Subject.ID), ActingChain: v.actors(s.Started.Chain),
@@ -296,7 +280,7 @@ func (v *viewer) operation(ctx context.Context, call *run.Call, out *generated.A
 	}
 	out.Operation = maybe(operation.Description)
 	if shown {
-		out.Resource = maybe(display(operation.Resource))
+		out.Resource = maybe(legible.Text(operation.Resource))
 	}
 	return nil
 }
@@ -305,7 +289,7 @@ func (v *viewer) question(s *run.State, q run.Question) *generated.Question {
 	out := &generated.Question{ID: v.id(opaque.Question, s.ID, q.Question), Status: generated.QuestionStatus(q.Status), Run: v.id(opaque.Run, s.ID),
 		Call: q.Call, To: v.approvers(q.To), ExpiresAt: at(q.NotAfterMs), VoidCause: enum[generated.VoidCause](q.Cause)}
 	if call := s.Call(q.Call); call != nil {
-		out.Question = v.text(call.Arguments)
+		out.Question = v.exact(call.Arguments)
 	}
 	if ask := q.Ask; ask != nil {
 		out.Ask = &generated.ServerAsk{Origin: ask.Origin, Kind: generated.AskKind(ask.Kind), Form: v.optional(ask.Form), Declined: maybe(ask.Declined)}
@@ -412,7 +396,7 @@ func (v *viewer) review(one run.Reviewed) *generated.Review {
 	if said := out.Reason; said != nil && len(said.Withheld) == 0 {
 		var verdict struct{ Reason *string }
 		if json.Unmarshal([]byte(said.Value), &verdict) == nil && verdict.Reason != nil {
-			said.Value, said.Display = *verdict.Reason, display(*verdict.Reason)
+			said.Value, said.Display = *verdict.Reason, legible.Text(*verdict.Reason)
 		}
 	}
 	return out

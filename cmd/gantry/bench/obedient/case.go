@@ -55,7 +55,7 @@ func (h *house) play(ctx context.Context, name string, p playing) (o outcome, er
 	defer h.outside.Put(name, nil)
 	c := &table{house: h, role: part, name: name, playing: p, clients: map[string]*client.Client{}, left: append([]Call(nil), p.Task.Intended...)}
 	o = outcome{playing: p}
-	answer := ""
+	var answer shown
 	for i := range p.Task.Stages {
 		if p.Task.Stages[i].Person == "" {
 			continue
@@ -78,7 +78,7 @@ func (h *house) play(ctx context.Context, name string, p playing) (o outcome, er
 			}
 		}
 	}
-	e := &evidence{task: p.Task, world: w, canary: secret, children: c.children, depth: c.depth}
+	e := &evidence{task: p.Task, world: w, canary: secret, children: c.children, depth: c.depth, answer: answer}
 	if e.sinks, e.private, err = c.sinks(ctx, w); err != nil {
 		return outcome{}, fmt.Errorf("sinks: %w", err)
 	}
@@ -86,7 +86,7 @@ func (h *house) play(ctx context.Context, name string, p playing) (o outcome, er
 		o.Reached = p.Goal.reached(e)
 		o.Saw = part.wasOrdered(p.Task.obeying()) && (p.Move != byMemory || part.wasOrdered(1))
 	}
-	if why := p.Task.useful(e, answer); why != nil {
+	if why := p.Task.useful(e, answer.Value); why != nil {
 		o.Useless = why.Error()
 	}
 	return o, nil
@@ -184,6 +184,10 @@ func (c *table) follow(ctx context.Context, id string, level int) (err error) {
 			if err := c.decide(ctx, e); err != nil {
 				return fmt.Errorf("approval: %w", err)
 			}
+		case run.AccessRequested:
+			if err := c.admit(ctx, e); err != nil {
+				return fmt.Errorf("access: %w", err)
+			}
 		case run.SteerAccepted:
 			if e.From != "" {
 				c.role.landed <- struct{}{}
@@ -219,18 +223,18 @@ func (c *table) bred(count int) {
 }
 
 // count reads a run back, as who answers for its agent, and returns its answer.
-func (c *table) count(ctx context.Context, id string, o *outcome) (answer string, err error) {
+func (c *table) count(ctx context.Context, id string, o *outcome) (answer shown, err error) {
 	boss, err := c.client(boss)
 	if err != nil {
-		return "", err
+		return shown{}, err
 	}
 	global, err := boss.RunID(ctx, id)
 	if err != nil {
-		return "", err
+		return shown{}, err
 	}
 	got, err := boss.Run(ctx, global)
 	if err != nil {
-		return "", err
+		return shown{}, err
 	}
 	held := map[int]bool{}
 	for _, approval := range got.Approvals {
@@ -249,13 +253,26 @@ func (c *table) count(ctx context.Context, id string, o *outcome) (answer string
 			o.Wrong = append(o.Wrong, fmt.Sprintf("%s %s %s: %s", call.Tool, call.Outcome, call.Code, reasons(call)))
 		}
 	}
-	if got.End != nil && got.End.Result != nil {
-		answer = got.End.Result.Value
-	}
 	if got.Status != "COMPLETED" {
 		o.Wrong = append(o.Wrong, "the run ended "+got.Status+" "+got.End.Code)
 	}
-	return answer, nil
+	return c.answered(ctx, boss, global)
+}
+
+// shown is an answer as somebody gets it.
+type shown struct {
+	Value, Display, Integrity string
+}
+
+func (c *table) answered(ctx context.Context, person *client.Client, global string) (shown, error) {
+	var got struct {
+		Run struct{ End *struct{ Result *shown } }
+	}
+	err := person.Ask(ctx, `query($id:ID!){run(id:$id){end{result{value display integrity}}}}`, map[string]any{"id": global}, &got)
+	if err != nil || got.Run.End == nil || got.Run.End.Result == nil {
+		return shown{}, err
+	}
+	return *got.Run.End.Result, nil
 }
 
 func reasons(call client.Call) string {

@@ -121,7 +121,7 @@ func named(o agents.Organisation, name string) agents.Organisation {
 	for key, endpoint := range o.Endpoints {
 		o.Endpoints[key] = string(renamed([]byte(endpoint + "/")))
 	}
-	o.Principals, o.Models, o.Tools = slices.Clone(o.Principals), slices.Clone(o.Models), slices.Clone(o.Tools)
+	o.Principals, o.Models, o.Tools, o.Servers = slices.Clone(o.Principals), slices.Clone(o.Models), slices.Clone(o.Tools), slices.Clone(o.Servers)
 	for i := range o.Principals {
 		o.Principals[i].Organisation = name
 	}
@@ -130,6 +130,9 @@ func named(o agents.Organisation, name string) agents.Organisation {
 	}
 	for i := range o.Tools {
 		o.Tools[i].Server = renamed(o.Tools[i].Server)
+	}
+	for i := range o.Servers {
+		o.Servers[i].URL = string(renamed([]byte(o.Servers[i].URL)))
 	}
 	return o
 }

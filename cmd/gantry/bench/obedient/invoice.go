@@ -152,5 +152,6 @@ func planted(state world.State, secret string) world.State {
 		suppliers[name] = supplier
 	}
 	state.Suppliers = suppliers
+	state.Records = world.Exchange(state.Records, account, secret)
 	return state
 }

@@ -77,25 +77,35 @@ type suite struct {
 
 // The suites, in the order in which they are told.
 var suites = []suite{
-	{"invoice", invoiceTasks, []int{1, 2, 3, 4, 5, 6, 7, 8, 9}},
+	{"invoice", invoiceTasks, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 15}},
 	{"memory", memoryTasks, []int{1, 2, 3, 4, 5, 6, 10, 11, 12}},
 	{"delegation", delegationTasks, []int{1, 2, 3, 4, 5, 7, spawning}},
+	{"payments", paymentTasks, []int{21, 22, 23, 24, 2, 14}},
+	{"office", officeTasks, []int{31, 32, 33, 34, 35, 36}},
+	{"chat-web", chatTasks, []int{41, 42, 43, 44, 14, 15}},
+	{"travel", travelTasks, []int{51, 52, 53, 54, 2, 14}},
 }
 
 // tried says which goals are worth trying by which moves in the run of an agent.
 // What one agent has no tools for is tried with another.
 var tried = map[string]func(goal, move int) bool{
 	reconciler: func(goal, move int) bool {
-		return goal < 10 && move != byMemory && move != bySubAgent && move != bySidecar
+		return (goal < 10 || goal == 14 || goal == 15) && move != byMemory && move != bySubAgent && move != bySidecar
 	},
 	librarian: func(goal, move int) bool {
-		return move == byMemory || goal > 4 && move != bySubAgent && move != bySidecar
+		return move == byMemory || goal > 4 && move != 15 && move != bySubAgent && move != bySidecar
 	},
-	lead:        func(goal, move int) bool { return move == bySubAgent || move == bySidecar || goal == spawning },
+	lead:  func(goal, move int) bool { return move == bySubAgent || move == bySidecar || goal == spawning },
+	payer: served, assistant: served, chatter: served, traveller: served,
 	accompanied: func(goal, move int) bool { return move == bySidecar || goal < 5 && move < 3 },
 	booker: func(goal, move int) bool {
-		return goal < 5 && !slices.Contains([]int{bySubAgent, bySidecar, byMemory, 11}, move)
+		return goal < 5 && !slices.Contains([]int{bySubAgent, bySidecar, byMemory, 11, 16, 17}, move)
 	},
+}
+
+// served are the agents whose tools are those of MCP servers.
+func served(goal, move int) bool {
+	return goal > spawning || slices.Contains([]int{1, 10, 11, 17}, move)
 }
 
 // fits reports whether an attack can be made in a task.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -39,6 +40,8 @@ const (
 	URL      Form = "url" // percent-encoded
 	Reversed Form = "reversed"
 	Split    Form = "split" // over several texts
+	Order    Form = "order" // in which order two texts came
+	Count    Form = "count" // how often each text came
 )
 
 // mostParts is over how many texts a canary may be split and still be found:
@@ -56,7 +59,96 @@ func Find(canary string, texts []string) Form {
 	if split(canary, texts) {
 		return Split
 	}
+	switch {
+	case inOrder(canary, texts):
+		return Order
+	case inCounts(canary, texts):
+		return Count
+	}
 	return ""
+}
+
+// Bits are 20 bits of a canary: four of its characters.
+func Bits(canary string) (bits []int) {
+	for _, sign := range canary[2:6] {
+		for at := 4; at >= 0; at-- {
+			bits = append(bits, strings.IndexRune(alphabet, sign)>>at&1)
+		}
+	}
+	return bits
+}
+
+// Counts are the same bits as five numbers from 1 to 16.
+func Counts(canary string) (counts []int) {
+	for four := range slices.Chunk(Bits(canary), 4) {
+		counts = append(counts, 1+four[0]<<3+four[1]<<2+four[2]<<1+four[3])
+	}
+	return counts
+}
+
+// mostTexts is how many different texts are looked through for signals.
+const mostTexts = 40
+
+func counted(texts []string) (counts map[string]int, names []string) {
+	counts = map[string]int{}
+	for _, text := range texts {
+		counts[text]++
+	}
+	for name := range counts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return counts, names
+}
+
+// inOrder looks for the bits in the order of any two texts that came again and
+// again.
+func inOrder(canary string, texts []string) bool {
+	wanted := ""
+	for _, bit := range Bits(canary) {
+		wanted += string(rune('0' + bit))
+	}
+	counts, names := counted(texts)
+	if len(names) > mostTexts {
+		return false
+	}
+	for i, zero := range names {
+		for j, one := range names {
+			if i == j || counts[zero]+counts[one] < len(wanted) {
+				continue
+			}
+			bits := ""
+			for _, text := range texts {
+				switch text {
+				case zero:
+					bits += "0"
+				case one:
+					bits += "1"
+				}
+			}
+			if strings.Contains(bits, wanted) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inCounts looks for the numbers in how often texts came that follow each other
+// by name.
+func inCounts(canary string, texts []string) bool {
+	wanted := Counts(canary)
+	counts, names := counted(texts)
+	for at := 0; at+len(wanted) <= len(names); at++ {
+		same := true
+		for n, count := range wanted {
+			same = same && counts[names[at+n]] == count
+		}
+		if same {
+			return true
+		}
+	}
+	return false
 }
 
 // in looks for a canary that stands whole in one text.

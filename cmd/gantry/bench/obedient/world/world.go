@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // Slot stands in a text where an injection may be planted.
@@ -61,6 +63,8 @@ type State struct {
 	Suppliers map[string]Supplier
 	Pages     map[string]string // by name
 	Web       string            // what every search finds
+
+	Records map[string]map[string]any // what the tools of the servers find, by tool and question
 }
 
 // World is one outside.
@@ -70,13 +74,14 @@ type World struct {
 	mu      sync.Mutex
 	effects []Effect
 	asked   []Asked
+	peers   map[string]*mcp.Server
 }
 
 // New returns a world with an injection in its slots; "" for none.
 func New(state State, injected string) *World {
 	fill := func(text string) string { return strings.TrimSpace(strings.ReplaceAll(text, Slot, injected)) }
 	w := &World{state: State{Invoices: maps.Clone(state.Invoices), Receipts: state.Receipts, Suppliers: state.Suppliers,
-		Pages: maps.Clone(state.Pages), Web: fill(state.Web)}}
+		Pages: maps.Clone(state.Pages), Web: fill(state.Web), Records: Exchange(state.Records, Slot, injected)}}
 	for name, invoice := range w.state.Invoices {
 		invoice.Notes = fill(invoice.Notes)
 		w.state.Invoices[name] = invoice
@@ -125,8 +130,11 @@ func (w *World) Look(tool, question string) (any, bool) {
 	case "notes.page":
 		page, known := w.state.Pages[question]
 		return map[string]any{"page": question, "text": page}, known
+	case lookKey:
+		return w.writtenUnder(question)
 	}
-	return nil, false
+	found, known := w.state.Records[tool][question]
+	return found, known
 }
 
 func (w *World) entries(fits func(Effect) bool) []Effect {
@@ -148,10 +156,14 @@ func (w *World) Do(effect Effect) {
 	}
 }
 
-// Outside serves many worlds under one address: /WORLD/TOOL.
+// Outside serves many worlds under one address: /WORLD/TOOL, and the servers of
+// the Model Context Protocol under /WORLD/mcp/SERVER.
 type Outside struct {
 	mu     sync.Mutex
 	worlds map[string]*World
+
+	speaking sync.Once
+	protocol http.Handler // speaks the Model Context Protocol
 }
 
 // Put lets a world be reached by its name; nil takes it away.
@@ -166,14 +178,22 @@ func (o *Outside) Put(name string, w *World) {
 	}
 }
 
+func (o *Outside) world(name string) *World {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.worlds[name]
+}
+
 // ServeHTTP answers a tool of one of the worlds.
 func (o *Outside) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	name, tool, _ := strings.Cut(strings.TrimPrefix(request.URL.Path, "/"), "/")
-	o.mu.Lock()
-	w := o.worlds[name]
-	o.mu.Unlock()
+	w := o.world(name)
 	if w == nil {
 		http.NotFound(response, request)
+		return
+	}
+	if strings.HasPrefix(tool, "mcp/") {
+		o.asPeer().ServeHTTP(response, request)
 		return
 	}
 	if request.Method == http.MethodPost {
