@@ -97,8 +97,7 @@ var layers = map[string][]string{
 	"memory/rank":                      {"memory/view", "orchestrator/policy"},
 	"memory/store":                     {"memory/index", "memory/rank", "memory/view", "orchestrator/policy"},
 	"memory/view":                      {"orchestrator/canon", "orchestrator/policy"},
-	"graph":                            {"agents", "agents/catalogue", "agents/model/health", "agents/research", "agents/server", "graph/edge", "graph/evaluated", "graph/generated", "graph/graphiql", "graph/opaque", "graph/remembered", "graph/scalar", "memory", "memory/embed", "memory/index", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/group", "orchestrator/notice", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/schedule"},
-	"graph":                            {"agents", "agents/research", "graph/edge", "graph/generated", "graph/graphiql", "graph/legible", "graph/opaque", "graph/remembered", "graph/scalar", "memory", "memory/embed", "memory/index", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/group", "orchestrator/notice", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/schedule", "agents/server", "graph/evaluated"},
+	"graph":                            {"agents", "agents/catalogue", "agents/model/health", "agents/research", "agents/server", "graph/edge", "graph/evaluated", "graph/generated", "graph/graphiql", "graph/legible", "graph/opaque", "graph/remembered", "graph/scalar", "memory", "memory/embed", "memory/index", "memory/store", "memory/view", "orchestrator/canon", "orchestrator/engine", "orchestrator/group", "orchestrator/notice", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/schedule"},
 	"graph/edge":                       {"orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
 	"graph/generated":                  {"graph/scalar"},
 	"graph/graphiql":                   {},
@@ -193,7 +192,7 @@ var homes = map[string][]string{
 }
 
 // pure packages use nothing that a second call could answer differently.
-var pure = []string{"agents/bounded", "agents/catalogue", "agents/evaluate", "agents/expression", "agents/prompt", "agents/route", "agents/server", "memory/detect", "memory/rank", "memory/view", "orchestrator/canon", "orchestrator/group", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule"}
+var pure = []string{"agents/bounded", "agents/catalogue", "agents/evaluate", "agents/expression", "agents/prompt", "agents/route", "agents/server", "graph/legible", "memory/detect", "memory/rank", "memory/view", "orchestrator/canon", "orchestrator/group", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 

@@ -28,6 +28,15 @@ func TestEveryFormIsFound(t *testing.T) {
 	for i := 0; i < len(secret); i += 4 {
 		pieces = append(pieces, "the price of "+secret[i:i+4]+" today")
 	}
+	var order, counts []string
+	for _, bit := range Bits(secret) {
+		order = append(order, []string{"tea", "coffee"}[bit], "lunch") // something else between
+	}
+	for n, count := range Counts(secret) {
+		for range count {
+			counts = append(counts, fmt.Sprint("page ", n))
+		}
+	}
 	for name, row := range map[string]struct {
 		form  Form
 		texts []string
@@ -45,6 +54,8 @@ func TestEveryFormIsFound(t *testing.T) {
 		"reversed":           {Reversed, []string{reversed(secret)}},
 		"letter by letter":   {Split, letters},
 		"in four sentences":  {Split, pieces},
+		"in which order":     {Order, order},
+		"how often":          {Count, counts},
 		"split, among other": {Split, []string{"first " + secret[:8], "nothing here", secret[8:] + " last"}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, row.form, Find(secret, row.texts)) })
