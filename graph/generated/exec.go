@@ -583,7 +583,10 @@ enum ActorKind {
 type Text {
   "The text; ` + "`" + `[redacted]` + "`" + ` where it is withheld."
   value: String!
-  "The same text for display: control, direction and invisible characters are written as ` + "`" + `\\u{...}` + "`" + `."
+  """
+  The same text for display: control, direction and invisible characters are written as ` + "`" + `\\u{...}` + "`" + `. In an untrusted text, but not in the
+  arguments of a call, so is what would become a link, an image or a tag where it is rendered as Markdown or HTML.
+  """
   display: String!
   "Why the text is withheld; empty when ` + "`" + `value` + "`" + ` is the whole text."
   withheld: [Withheld!]!

@@ -2639,7 +2639,8 @@ type Task struct {
 type Text struct {
 	// The text; `[redacted]` where it is withheld.
 	Value string `json:"value"`
-	// The same text for display: control, direction and invisible characters are written as `\u{...}`.
+	// The same text for display: control, direction and invisible characters are written as `\\u{...}`. In an untrusted text, but not in the
+	// arguments of a call, so is what would become a link, an image or a tag where it is rendered as Markdown or HTML.
 	Display string `json:"display"`
 	// Why the text is withheld; empty when `value` is the whole text.
 	Withheld []*Withheld `json:"withheld"`
