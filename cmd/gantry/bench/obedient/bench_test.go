@@ -19,9 +19,10 @@ import (
 
 // Whatever a model is told by what it reads, and whatever way it goes: without
 // people who grant it, nothing comes of it, and people keep their use of it.
+// One suite over MCP stands for four: gantry bench obedient plays all.
 func TestAModelThatObeysAnybodyReachesNothing(t *testing.T) {
 	t.Parallel()
-	report, err := Measure(t.Context(), Config{Tasks: 1, Seed: 1, Folder: t.TempDir()})
+	report, err := Measure(t.Context(), Config{Suites: []string{"invoice", "memory", "delegation", "office"}, Tasks: 1, Seed: 1, Folder: t.TempDir()})
 	require.NoError(t, err)
 	require.NoError(t, report.Table(os.Stdout))
 	require.True(t, report.Held(), "%v", report.Failures)

@@ -95,7 +95,7 @@ func (c *table) admit(ctx context.Context, asked run.AccessRequested) error {
 		if err != nil {
 			return err
 		}
-		_, err = person.DecideAccess(ctx, wanted, c.Approver == RubberStamp, "")
+		_, _, err = person.DecideAccess(ctx, wanted, client.Word{Granted: c.Approver == RubberStamp})
 		return err
 	}
 	return fmt.Errorf("nobody can decide %s", asked.Access)

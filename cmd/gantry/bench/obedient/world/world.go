@@ -4,6 +4,7 @@
 package world
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -75,6 +76,9 @@ type World struct {
 	effects []Effect
 	asked   []Asked
 	peers   map[string]*mcp.Server
+
+	over context.Context //nolint:containedctx // the world's own life: who listens to it hears no more after it
+	end  context.CancelFunc
 }
 
 // New returns a world with an injection in its slots; "" for none.
@@ -82,6 +86,7 @@ func New(state State, injected string) *World {
 	fill := func(text string) string { return strings.TrimSpace(strings.ReplaceAll(text, Slot, injected)) }
 	w := &World{state: State{Invoices: maps.Clone(state.Invoices), Receipts: state.Receipts, Suppliers: state.Suppliers,
 		Pages: maps.Clone(state.Pages), Web: fill(state.Web), Records: Exchange(state.Records, Slot, injected)}}
+	w.over, w.end = context.WithCancel(context.Background())
 	for name, invoice := range w.state.Invoices {
 		invoice.Notes = fill(invoice.Notes)
 		w.state.Invoices[name] = invoice
@@ -173,6 +178,9 @@ func (o *Outside) Put(name string, w *World) {
 	if o.worlds == nil {
 		o.worlds = map[string]*World{}
 	}
+	if before := o.worlds[name]; before != nil && before != w {
+		before.end()
+	}
 	if o.worlds[name] = w; w == nil {
 		delete(o.worlds, name)
 	}
@@ -193,7 +201,10 @@ func (o *Outside) ServeHTTP(response http.ResponseWriter, request *http.Request)
 		return
 	}
 	if strings.HasPrefix(tool, "mcp/") {
-		o.asPeer().ServeHTTP(response, request)
+		ctx, leave := context.WithCancel(request.Context())
+		defer leave()
+		defer context.AfterFunc(w.over, leave)()
+		o.asPeer().ServeHTTP(response, request.WithContext(ctx))
 		return
 	}
 	if request.Method == http.MethodPost {
