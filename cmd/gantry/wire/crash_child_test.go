@@ -182,7 +182,7 @@ func (d *dying) config() wire.Config {
 		runs = 1 // one after the other, so that each commit has its place
 	}
 	return wire.Config{Folder: d.Folder, Database: d.Database, Work: true, Dev: true, Lease: lease, Poll: 20 * time.Millisecond, Runs: runs, Worker: d.Worker,
-		Secrets: map[string]string{"ledger": d.Token}, Site: d.site, Between: d.watch.between}
+		Secrets: map[string]string{"ledger": d.Token}, Provider: d.thinks, Site: d.site, Between: d.watch.between}
 }
 
 func (d *dying) live(ctx context.Context, p *wire.Platform, o agents.Organisation) error {

@@ -20,19 +20,14 @@ import (
 // aside are the kinds of event that no way of the crash tests has, and where
 // they are shown instead.
 var aside = map[run.EventKind]string{
-	run.KindQuestionVoided:  "like a voided approval, which has its crashes",
-	run.KindLateOutcome:     "needs a worker that outlives its lease: TestFault_B3_AnOutcomeThatComesAfterItsSuccessorIsKeptAsLate",
-	run.KindTurnFailed:      "TestFault_A7_AnAnswerThatWasCutByAKillIsAskedForAgain",
-	run.KindLimitReached:    "waits for a person, as an approval does",
-	run.KindLimitRaised:     "a person's word, as a decision is",
-	run.KindParked:          "TestFault_A11_AnAlteredRecordParksItsRun",
-	run.KindResumed:         "a person's word, as a decision is",
-	run.KindAccessRequested: "held for a person, as an approval is",
-	run.KindAccessDecided:   "TestFault_A1_AConsentThatWasCutShortGivesNothingUntilItIsRepeated",
-	run.KindAccessVoided:    "like a voided approval, which has its crashes",
-	run.KindReviewDeclined:  "like a review that begins, less its child",
-	run.KindCompacted:       "nothing is begun by it: TestFault_D15_AWorkerThatBeginsAnewBuildsTheSamePrompt",
-	run.KindModelsOut:       "nothing is begun by it: TestFault_D2_ARunWaitsOutAnOutageAndAnotherProcessGoesOn",
+	run.KindQuestionVoided: "like a voided approval, which has its crashes",
+	run.KindLateOutcome:    "needs a worker that outlives its lease: TestFault_B3_AnOutcomeThatComesAfterItsSuccessorIsKeptAsLate",
+	run.KindLimitReached:   "waits for a person, as an approval does",
+	run.KindLimitRaised:    "a person's word, as a decision is",
+	run.KindParked:         "TestFault_A11_AnAlteredRecordParksItsRun",
+	run.KindResumed:        "a person's word, as a decision is",
+	run.KindAccessVoided:   "like a voided approval, which has its crashes",
+	run.KindReviewDeclined: "like a review that begins, less its child",
 }
 
 // covers fails where something can be written that no crash was tried at: a

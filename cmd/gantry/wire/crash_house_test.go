@@ -40,14 +40,17 @@ const (
 	wayLost     = "lost"     // the same, and only a person can look
 	wayHanded   = "handed"   // a child does the keyed effect, another one reviews its answer, and a sidecar goes on beside
 	wayRecalled = "recalled" // the same, and cancelled from above while the child waits for a person
+	wayGiven    = "given"    // asks for the keyed tool, which it was not given
+	wayBrief    = "brief"    // outgrows its model's context
+	wayOut      = "out"      // finds no model that answers, for a while
 	wayMany     = "many"     // many runs at once, which only read
 )
 
-var ways = []string{wayApproved, waySteered, wayFound, wayLost, wayHanded, wayRecalled}
+var ways = []string{wayApproved, waySteered, wayFound, wayLost, wayHanded, wayRecalled, wayGiven, wayBrief, wayOut}
 
 // classOf is the class of the effect on a way.
 var classOf = map[string]policy.EffectClass{wayApproved: policy.Keyed, waySteered: policy.Keyed, wayFound: policy.Checkable, wayLost: policy.Opaque, wayHanded: policy.Keyed,
-	wayRecalled: policy.Keyed, wayMany: policy.Keyed}
+	wayRecalled: policy.Keyed, wayMany: policy.Keyed, wayGiven: policy.Keyed, wayBrief: policy.Keyed, wayOut: policy.Keyed}
 
 // script is what the model of all ways does.
 const script = `
@@ -68,6 +71,10 @@ def turn(ctx):
         return {"text": "It was done."}
     if any([", found." in m.text for m in ctx.messages]) and not ctx.results(ASK):
         return {"calls": [{"name": ASK, "arguments": {"question": "Which one?", "options": ["this", "that"]}}]}
+    if told(ctx, ", brief.") and ctx.turn < 4:
+        return {"text": "I look. " + "And again. " * 600, "calls": [{"name": FIND, "arguments": {"invoice": "INV-100%d" % (4 + ctx.turn)}}]}
+    if told(ctx, ", brief."):
+        return {"text": "It is there."}
     if not ctx.results(FIND):
         return {"text": "I look.", "calls": [{"name": FIND, "arguments": {"invoice": "INV-1004"}}]}
     if any([", many." in m.text for m in ctx.messages]):
@@ -89,8 +96,11 @@ func small(t *testing.T, way, outside string) agents.Organisation {
 		Expression: `result.entries.size() == calls.filter(c, c.tool == "ledger.post_adjustment" && c.outcome == "OK").size()`,
 		Identity:   agents.AsAgent, Confirms: []string{"ledger.post_adjustment"}, Explain: "The ledger says something else."}}}
 	o.Agents = []agents.Revision{r}
-	if family(way) {
+	switch {
+	case family(way):
 		o.Agents = relatives(r)
+	case way == wayGiven || way == wayBrief || way == wayOut:
+		strained(&o, way)
 	}
 	at := slices.IndexFunc(o.Scripts, func(s agents.Source) bool { return s.Name == reconciler })
 	o.Scripts[at].Text = script
@@ -313,7 +323,7 @@ func (h *crashHouse) checkEffects(at place, states []*run.State) error {
 		return fmt.Errorf("%d entries outside, the record says %d", entries, done)
 	case (at.way == waySteered || at.way == wayRecalled) && posts != 0:
 		return fmt.Errorf("a cancelled run acted %d times", posts)
-	case (at.way == wayApproved || at.way == wayHanded) && entries != 1:
+	case (at.way == wayApproved || at.way == wayHanded || at.way == wayGiven) && entries != 1:
 		return fmt.Errorf("%d entries of a keyed effect", entries)
 	case (at.way == wayFound || at.way == wayLost) && posts > 1:
 		return fmt.Errorf("an effect that may happen once at most was sent %d times", posts)

@@ -162,13 +162,15 @@ func (l *life) finish(ctx context.Context) error {
 			return err
 		}
 		switch e := event.(type) {
-		case run.ApprovalRequested, run.QuestionAsked, run.CallUncertain:
+		case run.ApprovalRequested, run.QuestionAsked, run.CallUncertain, run.AccessRequested:
 			err = l.act(ctx)
 		case run.ChildStarted:
 			err = l.beside(ctx, e.Child)
 		case run.SidecarStarted:
 			err = l.beside(ctx, e.Sidecar)
-		case run.Parked, run.LimitReached:
+		case run.LimitReached:
+			err = l.goesOn(ctx, e)
+		case run.Parked:
 			err = fmt.Errorf("%s at record %d", e.Kind(), record.Seq)
 		}
 		if err != nil {
@@ -198,6 +200,9 @@ func (l *life) act(ctx context.Context) error {
 		if err := l.decide(ctx, i+1, state.Approvals[i]); err != nil {
 			return err
 		}
+	}
+	if err := l.consent(ctx, state); err != nil {
+		return err
 	}
 	amara, byAmara := l.person(asker)
 	for _, question := range state.Questions {

@@ -26,6 +26,7 @@ type outside struct {
 type books struct {
 	way     string
 	posts   int
+	thought int // how often the model of the case was asked
 	entries []map[string]any
 }
 
@@ -44,7 +45,7 @@ func (o *outside) open(way, from string) (token string) {
 	defer o.mu.Unlock()
 	b := &books{way: way}
 	if earlier := o.cases[from]; earlier != nil {
-		b.posts, b.entries = earlier.posts, append(b.entries, earlier.entries...)
+		b.posts, b.thought, b.entries = earlier.posts, earlier.thought, append(b.entries, earlier.entries...)
 	}
 	token = fmt.Sprintf("case %d", len(o.cases)+1)
 	o.cases[token] = b
@@ -68,6 +69,12 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Path == modelPath {
+		if b.thought++; b.thought == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		return
+	}
 	if r.Method == http.MethodPost {
 		entry, cut := b.book(r)
 		if cut {
@@ -89,7 +96,7 @@ func (o *outside) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (b *books) book(r *http.Request) (entry map[string]any, cut bool) {
 	b.posts++
 	key := r.Header.Get("Idempotency-Key")
-	if b.way == wayApproved || b.way == wayHanded {
+	if b.way == wayApproved || b.way == wayHanded || b.way == wayGiven {
 		for _, earlier := range b.entries {
 			if earlier["key"] == key {
 				return earlier, false
