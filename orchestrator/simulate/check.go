@@ -165,7 +165,7 @@ func (s *simulation) checkCall(state *run.State, call *run.Call) {
 		s.violate("%s: %d requests on %d intents", key, begun, call.Intent)
 	case class == policy.Keyed && acts > 1:
 		s.violate("%s: %d effects under one key", key, acts)
-	case (class == policy.Checkable || class == policy.Opaque) && (begun > most || acts > most):
+	case (class == policy.Checkable || class == policy.Opaque) && (begun > most+call.Asked || acts > most):
 		s.violate("%s (%s): %d requests and %d effects, at most %d allowed", key, class, begun, acts, most)
 	}
 	told := len(call.Resolutions) > 0

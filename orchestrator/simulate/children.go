@@ -27,7 +27,7 @@ func (w performer) spawn(view engine.View, e run.DispatchCall) engine.Prepared {
 	limits.OnLimit = run.FailOnLimit
 	started := run.Started{Organisation: organisation, RunKind: run.SubAgent, Root: parent.Started.Root, Parent: parent.ID, Subject: parent.Started.Subject,
 		Chain: append(append([]string{}, parent.Started.Chain...), "agent:"+agentAt(level)), Contact: "carl", Goal: goal, Authority: authority,
-		Checks: []string{"output"}, Limits: limits, Snapshot: run.Snapshot{Goal: goal.ID},
+		Checks: []string{"output"}, Limits: limits, Snapshot: s.snapshot(goal),
 		Lineage: append(append([]run.Link{}, parent.Started.Lineage...), run.Link{Run: parent.ID, Agent: parent.Started.Agent.Name}),
 		Task:    &run.Task{Call: e.Call, Lands: run.LandsAsResult, ResultBytes: 1_000}}
 	started.Agent.Name, started.Agent.Owner = agentAt(level), "carl"
@@ -141,7 +141,7 @@ func (s *simulation) enrol(id string, level int) {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(id)) // a hash never fails
 	s.index[id] = len(s.runs)
-	s.runs = append(s.runs, subject{id: id, script: s.scriptOf(level, newChance(s.seed^hash.Sum64()))})
+	s.runs = append(s.runs, subject{id: id, script: s.strained(id, s.scriptOf(level, newChance(s.seed^hash.Sum64())))})
 }
 
 // scriptOf is what the model of a run at a level will propose.
@@ -205,6 +205,12 @@ func (s *simulation) begins(id, what string) {
 
 // mayStill refuses a call of a tool that one of those above may not use now.
 func (s *simulation) mayStill(id string, w *witness, tool string) {
+	switch {
+	case tool == served && s.rules.kept:
+		s.violate("%s: calls %s, which is kept back", id, tool)
+	case tool == wanted && !s.rules.consented(id):
+		s.violate("%s: calls %s, which nobody lets it use", id, tool)
+	}
 	links := append(append([]run.Link{}, w.links...), run.Link{Agent: agentAt(len(w.links))})
 	for _, link := range links {
 		if s.rules.barred[bar{link.Agent, tool}] {

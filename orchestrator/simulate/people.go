@@ -54,7 +54,7 @@ func (s *simulation) ask(id string) {
 	goal, payload := s.seal(id, "the goal")
 	started := run.Started{Organisation: organisation, RunKind: run.Root, Root: id, Subject: person("ada"), Chain: []string{"ada", "agent:a"},
 		Contact: "carl", Goal: goal, Authority: authority(s.plan.money), Checks: []string{"output"}, Limits: s.plan.limits,
-		Accounts: []string{account}, Snapshot: run.Snapshot{Goal: goal.ID}}
+		Accounts: []string{account}, Snapshot: s.snapshot(goal)}
 	started.Agent.Name, started.Agent.Owner = agentAt(0), "carl"
 	started.Authority.Depth, started.Authority.FanOut, started.Authority.RunsAtOnce = s.plan.depth, s.plan.fanOut, s.plan.runsBelow
 	started.Authority.Turns = s.plan.limits.Turns
@@ -62,7 +62,7 @@ func (s *simulation) ask(id string) {
 	for s.submit(wish{run: id, by: "ada", make: func(int) (run.Command, []engine.Payload) {
 		asked := started
 		ceiling := s.rules.Ceiling(run.Acting{Subject: "ada", Links: []run.Link{{Agent: agentAt(0)}}})
-		asked.Authority = policy.Meet(started.Authority, ceiling)
+		asked.Authority = policy.Meet(policy.Succeeded(started.Authority, s.rules.Tool), ceiling)
 		return run.Start{Started: asked}, []engine.Payload{payload}
 	}}) != nil {
 		s.sleep(100)
@@ -114,8 +114,10 @@ func (s *simulation) handle(id string, item engine.InboxItem, state *run.State) 
 	case engine.InboxQuestion:
 		_ = s.submit(wish{run: item.Run, by: id, make: func(int) (run.Command, []engine.Payload) {
 			text, payload := s.seal(item.Run, "an answer")
-			return run.AnswerQuestion{Question: item.ID, By: by, Person: person(id), Answer: text}, []engine.Payload{payload}
+			return run.AnswerQuestion{Question: item.ID, By: by, Person: person(id), Answer: text, Action: s.action(state, item.ID)}, []engine.Payload{payload}
 		}}) // it may be refused
+	case engine.InboxAccess:
+		s.consent(id, state, state.Access(item.ID))
 	case engine.InboxLimit:
 		if state.Reached != nil {
 			_ = s.command(id, item.Run, s.raise(id, state)) // it may be refused

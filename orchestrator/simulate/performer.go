@@ -46,7 +46,8 @@ func (w performer) Prepare(ctx context.Context, view engine.View, effect run.Eff
 	case run.ProbeCall:
 		return engine.Prepared{Perform: func(ctx context.Context) engine.Performed { return w.probe(ctx, id, e) }}, nil
 	case run.RejudgeCall:
-		return engine.Prepared{Command: run.Judge{Call: e.Call, Inputs: inputs(), Approval: s.ID(), Nonce: "n"}}, nil
+		want, to := s.rules.want(view.State.Call(e.Call).Tool)
+		return engine.Prepared{Command: run.Judge{Call: e.Call, Inputs: inputs(), Approval: s.ID(), Nonce: "n", Want: want, To: to}}, nil
 	case run.Verify:
 		return engine.Prepared{Perform: func(context.Context) engine.Performed { return w.verify(e) }}, nil
 	}
@@ -68,8 +69,23 @@ func (w performer) turn(view engine.View, e run.TakeTurn) engine.Prepared {
 		w.p.sim.faults++
 		return engine.Prepared{Command: run.AwaitModels{Turn: e.Turn, Attempt: e.Attempt, BackMs: view.NowMs + w.p.sim.between(0, 10_000)}}
 	}
+	if command := w.strains(view, e); command != nil {
+		return engine.Prepared{Command: command}
+	}
 	begin.Memory = recalls(view.State, e)
-	return engine.Prepared{Command: begin, Perform: func(ctx context.Context) engine.Performed { return w.ask(ctx, id, e, limit) }}
+	asking := modelAsking{id: id, effect: e, limitMs: limit, tooLong: w.p.sim.overflows(view.State), given: view.State.Authority.Includes(w.p.sim.rules.given()),
+		served: view.State.Authority.Tools[served].Revision}
+	return engine.Prepared{Command: begin, Perform: func(ctx context.Context) engine.Performed { return w.ask(ctx, asking) }}
+}
+
+// modelAsking is one model request on its way.
+type modelAsking struct {
+	id      string // of the run
+	effect  run.TakeTurn
+	limitMs int64
+	tooLong bool   // for the model
+	given   bool   // the run may use what it can ask for
+	served  string // the definition of the served tool that the run was admitted with
 }
 
 // recalls is what memory gives before a turn: something that somebody outside
@@ -88,8 +104,8 @@ func recalls(s *run.State, e run.TakeTurn) *run.Remembrance {
 }
 
 // ask sends one model request.
-func (w performer) ask(ctx context.Context, id string, e run.TakeTurn, limitMs int64) engine.Performed {
-	s := w.p.sim
+func (w performer) ask(ctx context.Context, a modelAsking) engine.Performed {
+	s, id, e, limitMs := w.p.sim, a.id, a.effect, a.limitMs
 	report := run.ReportTurn{Turn: e.Turn, Attempt: e.Attempt}
 	fail := func(failure run.TurnFailure) engine.Performed {
 		report.Failure = &failure
@@ -98,11 +114,18 @@ func (w performer) ask(ctx context.Context, id string, e run.TakeTurn, limitMs i
 	fate := 0
 	if s.hit(s.rate(s.plan.model)) {
 		s.faults++
-		fate = int(s.between(1, 7))
+		fate = int(s.between(1, s.plan.fates()))
 	}
 	n := s.between(1, turnCost)
 	report.Cost = run.Amount{MicroUSD: n, Tokens: n}
 	takesMs := s.duration()
+	switch {
+	case s.out():
+		return fail(run.TurnFailure{Cause: "OUT", Retryable: true, Out: true})
+	case a.tooLong || fate == 8:
+		s.met["a prompt that was too long"]++
+		return fail(run.TurnFailure{Cause: run.TooLong})
+	}
 	switch fate {
 	case 1:
 		return fail(run.TurnFailure{Cause: "OUTAGE", Retryable: true, RetryAfterMs: s.between(0, 3_000)})
@@ -122,12 +145,12 @@ func (w performer) ask(ctx context.Context, id string, e run.TakeTurn, limitMs i
 		report.Class = pick(s.chance, run.ClassEmpty, run.ClassCut, run.ClassMalformed, run.ClassRefusal, run.ClassCalls)
 		return engine.Performed{Command: report}
 	}
-	return w.answer(id, len(s.witnessOf(id).links), report)
+	return w.answer(a, len(s.witnessOf(id).links), report)
 }
 
 // answer proposes what the run's script says.
-func (w performer) answer(id string, level int, report run.ReportTurn) engine.Performed {
-	s := w.p.sim
+func (w performer) answer(a modelAsking, level int, report run.ReportTurn) engine.Performed {
+	s, id := w.p.sim, a.id
 	var tools []string
 	if script := s.runs[s.index[id]].script; report.Turn <= len(script) {
 		tools = script[report.Turn-1]
@@ -148,6 +171,13 @@ func (w performer) answer(id string, level int, report run.ReportTurn) engine.Pe
 		if delegates(name) {
 			proposal.Delegate, proposal.CostBound = agentAt(level+1), 0
 		}
+		proposal.Want, proposal.To = s.rules.want(name)
+		if proposal.Requests = name == request || name == request+".budget"; name == request && a.given {
+			proposal.Refusal = run.NothingToAskFor
+		}
+		if name == served {
+			proposal.Revision = a.served
+		}
 		if !known {
 			proposal.Refusal = "UNKNOWN_TOOL"
 		}
@@ -158,7 +188,10 @@ func (w performer) answer(id string, level int, report run.ReportTurn) engine.Pe
 
 func (w performer) call(view engine.View, e run.DispatchCall) engine.Prepared {
 	call := view.State.Call(e.Call)
-	r := request{run: view.State.ID, tool: call.Tool, key: keyOf(view.State.ID, e.Call), call: e.Call, intent: e.Intent, class: call.Class}
+	r := demand{run: view.State.ID, tool: call.Tool, key: keyOf(view.State.ID, e.Call), call: e.Call, intent: e.Intent, class: call.Class}
+	if question, action := view.State.AnswerTo(call); question != nil {
+		r.answered, r.action = question.Ask.Fingerprint, action
+	}
 	begunByMs := w.p.sim.nowMs + callMs
 	begin := run.BeginCall{Epoch: view.Epoch, Call: e.Call, Inputs: inputs(), Key: r.key, NotAfterMs: view.NowMs + callMs}
 	return engine.Prepared{Command: begin, Perform: func(ctx context.Context) engine.Performed { return w.invoke(ctx, r, begunByMs) }}
@@ -167,7 +200,7 @@ func (w performer) call(view engine.View, e run.DispatchCall) engine.Prepared {
 func keyOf(id string, call int) string { return fmt.Sprint(id, "/", call) }
 
 // invoke makes one attempt of a call.
-func (w performer) invoke(ctx context.Context, r request, begunByMs int64) engine.Performed {
+func (w performer) invoke(ctx context.Context, r demand, begunByMs int64) engine.Performed {
 	s := w.p.sim
 	report := run.ReportCall{Call: r.call, Intent: r.intent, Outcome: run.OutcomeFailed}
 	if s.nowMs > begunByMs {
@@ -198,6 +231,9 @@ func (w performer) invoke(ctx context.Context, r request, begunByMs int64) engin
 		report.Outcome, report.Code = run.OutcomeUnknown, "TIMEOUT"
 		return engine.Performed{Command: report}
 	}
+	if back.ask != "" {
+		return w.asks(r, report, back.ask)
+	}
 	if back.denied {
 		report.Code = "DENIED_BY_TOOL"
 		return engine.Performed{Command: report}
@@ -218,7 +254,7 @@ func (s *simulation) echo(id string, report run.ReportCall, back *reply) {
 	report.Result = nil // a text comes only once
 	s.spawn(nil, func() {
 		s.sleep(s.between(0, 2*s.plan.leaseMs))
-		if s.await(context.Background(), back, s.nowMs+20*callMs) && !back.denied {
+		if s.await(context.Background(), back, s.nowMs+20*callMs) && !back.denied && back.ask == "" {
 			_, _ = s.engine.Submit(context.Background(), engine.Submission{Organisation: organisation, Run: id, Command: report}) // it may be refused
 		}
 	})

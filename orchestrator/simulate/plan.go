@@ -37,6 +37,8 @@ type plan struct {
 	childMs                  int64                      // that a child may take at most
 	family                   bool                       // models hand work on
 	script                   func(level int) [][]string // of every run; nil: as it comes
+
+	strain
 }
 
 // drawPlan lets the seed choose. One in eight is without any fault: there no

@@ -19,13 +19,19 @@ const (
 
 var classes = map[string]policy.EffectClass{"read": policy.ClassRead, "keyed": policy.Keyed, "checkable": policy.Checkable,
 	"delegate": policy.ClassRead, "held.delegate": policy.ClassRead,
-	"opaque": policy.Opaque, "held": policy.Keyed, "held.opaque": policy.Opaque, "pair": policy.Checkable, "ask": policy.ClassRead}
+	"opaque": policy.Opaque, "held": policy.Keyed, "held.opaque": policy.Opaque, "pair": policy.Checkable, "ask": policy.ClassRead,
+	wanted: policy.Keyed, asking: policy.Keyed, asking + ".opaque": policy.Opaque, served: policy.Keyed,
+	request: policy.ClassRead, request + ".budget": policy.ClassRead}
 
 // rules are one configuration of the organisation. One of its people owns the
 // held tools, and the calls of "pair" need a second one.
 type rules struct {
 	config, policies, tools int
 	barred                  map[bar]bool // never changed in place
+
+	consents map[string]string // definition of the wanted tool that a run was given, by run; never changed in place
+	pinned   int               // definitions of the served tool that people have looked at
+	kept     bool              // and it gives another one now
 }
 
 var _ run.Rules = rules{}
@@ -58,8 +64,14 @@ func (r rules) Tool(name string) (policy.ToolFacts, bool) {
 	if class == policy.ClassRead {
 		facts.Impact = policy.ImpactRead
 	}
-	if name == "held.opaque" {
+	switch name {
+	case "held.opaque", wanted:
 		facts.Revision = fmt.Sprint("t", r.tools)
+	case served:
+		facts.Revision, facts.Quarantined = fmt.Sprint("t", r.pinned), r.kept
+		for earlier := range r.pinned {
+			facts.Replaces = append(facts.Replaces, fmt.Sprint("t", earlier))
+		}
 	}
 	return facts, known
 }
@@ -67,7 +79,10 @@ func (r rules) Tool(name string) (policy.ToolFacts, bool) {
 // Ceiling is what every run starts with, and more, but for the tools that one of
 // those who act is kept from.
 func (r rules) Ceiling(acting run.Acting) policy.Authority {
-	ceiling := authority(1 << 52)
+	ceiling := policy.Succeeded(authority(1<<52), r.Tool)
+	if id := acting.Links[len(acting.Links)-1].Run; r.consented(id) {
+		ceiling = policy.Widen(ceiling, r.given())
+	}
 	for _, link := range acting.Links {
 		for name := range ceiling.Tools {
 			if r.barred[bar{link.Agent, name}] {
@@ -93,6 +108,9 @@ func (r rules) Voices(approvers []policy.Approver, who policy.Principal, chain [
 func authority(money int64) policy.Authority {
 	tools := map[string]policy.ToolGrant{}
 	for name := range classes {
+		if name == wanted {
+			continue
+		}
 		tools[name] = policy.ToolGrant{Revision: "t0", Impact: policy.Reversible, Calls: 100}
 	}
 	return policy.Authority{Tools: tools, MicroUSD: money, Tokens: money, DeadlineMs: 1 << 50, Turns: 1 << 20, CallsAtOnce: 8,
@@ -112,6 +130,9 @@ func (s *simulation) reconfigure() {
 	}
 	s.faults++
 	s.rules.config++
+	if s.plan.wanting && s.hit(0.5) {
+		s.changeHands()
+	}
 	switch s.IntN(5) {
 	case 0:
 		s.rules.tools++

@@ -32,6 +32,7 @@ type Result struct {
 	Faults     int                   // injected
 	Trace      string                // the same for the same order of everything
 	Kinds      map[run.EventKind]int // events recorded
+	Met        map[string]int        // what befell runs, in words
 	Violations []string
 }
 
@@ -54,6 +55,8 @@ type simulation struct {
 	faults    int
 	ids       int
 	kinds     map[run.EventKind]int
+	met       map[string]int
+	outMs     int64 // until which no model answers
 	found     []string
 }
 
@@ -78,14 +81,15 @@ func (s *simulation) play() Result {
 	s.scheduler.run(s.nowMs+20*callMs, func() bool { return s.failed() || s.quiet() })
 	s.checkAll()
 	s.end(nil)
-	return Result{Seed: s.seed, Steps: s.steps, Faults: s.faults, Trace: s.hash(), Kinds: s.kinds, Violations: s.found}
+	return Result{Seed: s.seed, Steps: s.steps, Faults: s.faults, Trace: s.hash(), Kinds: s.kinds, Met: s.met, Violations: s.found}
 }
 
 func newSimulation(seed uint64) *simulation {
 	s := &simulation{seed: seed, scheduler: newScheduler(seed, startMs), index: map[string]int{}, seen: map[string]*witness{},
-		kinds: map[run.EventKind]int{}}
+		kinds: map[run.EventKind]int{}, met: map[string]int{}}
 	s.scheduler.report = s.violate
 	s.plan = drawPlan(s.chance)
+	s.plan.strain = drawStrain(newChance(seed ^ strainSeed))
 	memory := journaltest.NewMemory(func() int64 { return s.nowMs })
 	s.store = &store{Memory: memory, sim: s, epochs: map[string]uint64{}, owners: map[string]*process{}, barred: map[string]bool{}}
 	s.engine = engine.New(s.store, s.rulesNow)
@@ -100,7 +104,7 @@ func (s *simulation) populate() {
 	for i := range s.plan.runs {
 		id := fmt.Sprint("r", i+1)
 		s.index[id] = i
-		s.runs = append(s.runs, subject{id: id, script: s.scriptOf(0, s.chance)})
+		s.runs = append(s.runs, subject{id: id, script: s.strained(id, s.scriptOf(0, s.chance))})
 		s.spawn(nil, func() { s.ask(id) })
 	}
 	for range s.plan.workers {
@@ -111,6 +115,9 @@ func (s *simulation) populate() {
 	}
 	s.disturb()
 	s.reconfigure()
+	if s.plan.longestOutMs > 0 {
+		s.breakDown()
+	}
 }
 
 // settleDown ends the faults and sees to it that a worker lives.

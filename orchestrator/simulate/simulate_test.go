@@ -27,10 +27,11 @@ type sum struct {
 	mu                   sync.Mutex
 	seeds, steps, faults int
 	kinds                map[run.EventKind]int
+	met                  map[string]int
 	broken               []Result
 }
 
-func newSum() *sum { return &sum{kinds: map[run.EventKind]int{}} }
+func newSum() *sum { return &sum{kinds: map[run.EventKind]int{}, met: map[string]int{}} }
 
 func (s *sum) add(r Result) {
 	s.mu.Lock()
@@ -40,6 +41,9 @@ func (s *sum) add(r Result) {
 	s.faults += r.Faults
 	for kind, n := range r.Kinds {
 		s.kinds[kind] += n
+	}
+	for what, n := range r.Met {
+		s.met[what] += n
 	}
 	if len(r.Violations) > 0 {
 		s.broken = append(s.broken, r)
@@ -118,12 +122,19 @@ func TestSeeds(t *testing.T) {
 	s.sound(t)
 	fmt.Printf("level: L2 seeds %d, steps %d, faults %d, violations %d\n", s.seeds, s.steps, s.faults, len(s.broken))
 	if n >= 1000 && !t.Failed() {
-		require.Len(t, s.kinds, eventKinds, "the worlds reach everything that can be recorded: %v", s.kinds)
+		for _, cell := range run.Transitions() {
+			if !elsewhere[cell.Kind] {
+				require.NotZero(t, s.kinds[cell.Kind], "the worlds reach everything that can be recorded: %s", cell.Kind)
+			}
+		}
+		require.Len(t, s.met, 6, "and whatever may befall a run: %v", s.met)
+		t.Logf("in these worlds: %v", s.met)
 	}
 }
 
-// eventKinds is how many kinds of event there are.
-const eventKinds = 29
+// elsewhere are the kinds of event of what goes on beside runs, which the walks
+// of every state have.
+var elsewhere = map[run.EventKind]bool{run.KindSidecarStarted: true, run.KindReviewDeclined: true}
 
 func TestSeedsThatFailedBefore(t *testing.T) {
 	text, err := os.ReadFile("testdata/seeds.txt")
