@@ -41,11 +41,15 @@ func (h *Hints) Words() string {
 		}
 		return no
 	}
+	reach := says(h.OpenWorld == nil || *h.OpenWorld, "may reach anything", "claims to reach nothing outside")
+	if h.ReadOnly { // the other hints are of what writes
+		return "claims to read only, " + reach
+	}
 	return strings.Join([]string{
-		says(h.ReadOnly, "claims to read only", "may write"),
+		"may write",
 		says(h.Destructive == nil || *h.Destructive, "may destroy", "claims to add only"),
 		says(h.Idempotent, "claims that a repeat changes nothing", "a repeat may act again"),
-		says(h.OpenWorld == nil || *h.OpenWorld, "may reach anything", "claims to reach nothing outside"),
+		reach,
 	}, ", ")
 }
 

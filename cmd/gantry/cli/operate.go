@@ -91,13 +91,18 @@ func sayNeeds(out io.Writer, o agents.Organisation) error {
 			needed[tool.Credential] = append(needed[tool.Credential], tool.Name)
 		}
 	}
+	for _, s := range o.Servers {
+		if s.Auth != nil && s.Auth.Credential != "" {
+			needed[s.Auth.Credential] = append(needed[s.Auth.Credential], "server "+s.Name)
+		}
+	}
 	for _, model := range o.Models {
 		if model.Secret != "" {
 			needed[model.Secret] = append(needed[model.Secret], model.Name)
 		}
 	}
 	for _, reference := range slices.Sorted(maps.Keys(needed)) {
-		if err := ask.Say(out, "%s need the secret %q: %s%s%s where gantry works", strings.Join(needed[reference], ", "), reference,
+		if err := ask.Say(out, "%s %s the secret %q: %s%s%s where gantry works", strings.Join(needed[reference], ", "), needs(len(needed[reference])), reference,
 			envPrefix, secretPrefix, strings.ToUpper(reference)); err != nil {
 			return err
 		}
@@ -106,6 +111,13 @@ func sayNeeds(out io.Writer, o agents.Organisation) error {
 		return nil
 	}
 	return ask.Say(out, "files.* need their root: --files where gantry works")
+}
+
+func needs(of int) string {
+	if of == 1 {
+		return "needs"
+	}
+	return "need"
 }
 
 // migrateCommand brings the schema up to date. Every process does so when it

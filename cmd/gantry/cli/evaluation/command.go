@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,9 +78,15 @@ func secrets(environment []string) map[string]string {
 // folder.
 func readCases(agent, path string) (evaluate.Set, error) {
 	if at, err := os.Stat(path); err == nil && at.IsDir() {
+		if agent == "" {
+			return evaluate.Set{}, fmt.Errorf("%s is a folder: name the file of one agent's cases in it", path)
+		}
 		path = filepath.Join(path, agent+".yaml")
 	}
 	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return evaluate.Set{}, fmt.Errorf("there are no cases at %s", path)
+	}
 	if err != nil {
 		return evaluate.Set{}, fmt.Errorf("cases: %w", err)
 	}

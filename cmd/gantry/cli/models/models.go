@@ -50,7 +50,7 @@ func say(out io.Writer, m client.Model) error {
 	if err := ask.Say(out, "%s: %s, tier %d, %d tokens, %s", m.Name, cmp.Or(m.Residency, "nobody says where"), m.Tier, m.Context, price); err != nil {
 		return err
 	}
-	standing := "not asked by this server"
+	standing := "not asked yet by this server"
 	if s := m.Standing; s != nil {
 		standing = map[string]string{"CLOSED": "is asked", "OPEN": "is left alone", "HALF_OPEN": "one request finds out whether it answers"}[s.Mode]
 		if s.Failures > 0 {

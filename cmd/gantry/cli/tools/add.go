@@ -63,6 +63,9 @@ func (a *adding) add(command *cobra.Command, name string) error {
 		return err
 	}
 	known := registeredOf(o, name)
+	if err := a.there(name, offers, known); err != nil {
+		return err
+	}
 	added := 0
 	for _, offer := range offers {
 		if _, is := known[offer.Name]; is || len(a.only) > 0 && !slices.Contains(a.only, offer.Name) {
@@ -90,6 +93,19 @@ func (a *adding) add(command *cobra.Command, name string) error {
 		return ask.Say(a.out, "nothing was added")
 	}
 	return ask.Say(a.out, "name %s in an agent's tools and in a policy, and put the files in force: %s apply -f %s", ask.Counted(added, "tool"), ask.Program(), a.folder)
+}
+
+// there reports a tool that was named and cannot be added.
+func (a *adding) there(name string, offers []server.Offer, known map[string]tool.Offered) error {
+	for _, only := range a.only {
+		if !slices.ContainsFunc(offers, func(o server.Offer) bool { return o.Name == only }) {
+			return fmt.Errorf("server %s gives no tool %q; see what it gives with: %s tool list %s -f %s", name, only, ask.Program(), name, a.folder)
+		}
+		if _, is := known[only]; is {
+			return fmt.Errorf("tool %q of server %s is registered already; change its file in %s", only, name, filepath.Join(a.folder, "tools"))
+		}
+	}
+	return nil
 }
 
 func file(folder, name string) string { return filepath.Join(folder, "tools", name+".yaml") }

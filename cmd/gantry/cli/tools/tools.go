@@ -74,9 +74,18 @@ func (s *source) offers(ctx context.Context, name string) (o agents.Organisation
 	defer cancel()
 	offers, err = pool.Offers(ctx, o.Name, registered, egress)
 	if err != nil {
-		err = fmt.Errorf("server %s: %w", name, err)
+		err = fmt.Errorf("server %s: %w%s", name, err, lacks(registered, err))
 	}
 	return o, registered, offers, err
+}
+
+// lacks says what a server that is kept apart and does not answer mostly lacks.
+func lacks(s server.Server, err error) string {
+	var failure *tool.Failure
+	if !errors.As(err, &failure) || failure.Code != tool.FailedUnreachable || s.Transport == server.HTTP || s.Sandbox == server.SandboxNone {
+		return ""
+	}
+	return "\nA server that is kept apart reads only what its file names under read; name all that it needs, such as the folder of its modules."
 }
 
 func (s *source) secrets(registered server.Server) (*credential.Store, error) {

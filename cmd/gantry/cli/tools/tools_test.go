@@ -107,6 +107,19 @@ func TestAnOwnerRegistersATool(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out, "as pinned"), out)
 }
 
+// A tool that is named and cannot be added is said, not passed over.
+func TestWhatIsNamedIsAddedOrSaid(t *testing.T) {
+	dir := folder(t, "")
+	_, err := run(t, "", "add", "post", "-f", dir, "--tool", "sent", "--yes")
+	require.ErrorContains(t, err, `gives no tool "sent"`)
+	_, err = run(t, "", "add", "post", "-f", dir, "--tool", "send", "--yes")
+	require.NoError(t, err)
+	_, err = run(t, "", "add", "post", "-f", dir, "--tool", "count", "--tool", "send", "--yes")
+	require.ErrorContains(t, err, "registered already")
+	_, err = fs.Stat(os.DirFS(dir), "tools/post.count.yaml")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
 // Nothing is written over, and nothing is added unasked.
 func TestNothingIsAddedUnasked(t *testing.T) {
 	dir := folder(t, "")
