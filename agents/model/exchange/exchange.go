@@ -255,11 +255,14 @@ func (e *Exchange) HoldEvents() { e.events = &events{} }
 type events struct{ whole, held []byte }
 
 func (e *events) add(p []byte) {
+	// What was held before has no gap: only one that ends in the new piece is
+	// looked for, so that a long event costs no more than its bytes.
+	from := max(0, len(e.held)-len("\r\n\r"))
 	e.held = append(e.held, p...)
 	ends := 0
 	for _, gap := range []string{"\n\n", "\r\n\r\n"} {
-		if at := bytes.LastIndex(e.held, []byte(gap)); at >= 0 {
-			ends = max(ends, at+len(gap))
+		if at := bytes.LastIndex(e.held[from:], []byte(gap)); at >= 0 {
+			ends = max(ends, from+at+len(gap))
 		}
 	}
 	e.whole, e.held = append(e.whole, e.held[:ends]...), e.held[ends:]

@@ -106,6 +106,11 @@ func (l *listened) Read(p []byte) (int, error) {
 // account are fields of answers that say whose they are, or which of theirs.
 var account = regexp.MustCompile(`(?i)("(?:request_?id|organization(?:_?id)?|org_?id|user_?id|project(?:_?id)?|workspace_?id|account(?:_?id)?|consumer|system_fingerprint|responseId)"\s*:\s*")[^"\\]*(?:\\.[^"\\]*)*"`)
 
+// named are ids and keys as servers write them into their sentences: a key by
+// its ends, an organisation, a project, a workspace, a user or a request by its id.
+var named = regexp.MustCompile(`\b(?:sk|pk|rk)-[A-Za-z0-9*._…-]{6,}|\bAIza[A-Za-z0-9_*-]{6,}|` +
+	`\b(?:org|proj|user|req|acct|wrkspc|workspace|account|team)[-_][A-Za-z0-9]{6,}|\bprojects?[/ ]"?'?[0-9]{6,}`)
+
 // clean takes out of a text what is nobody else's business.
 func (r *Recorder) clean(text string) string {
 	if r.secret != "" {
@@ -114,7 +119,13 @@ func (r *Recorder) clean(text string) string {
 			text = strings.ReplaceAll(text, string(escaped[1:len(escaped)-1]), "[key]")
 		}
 	}
-	return account.ReplaceAllString(text, `${1}removed"`)
+	text = account.ReplaceAllString(text, `${1}removed"`)
+	return named.ReplaceAllStringFunc(text, func(name string) string {
+		if strings.ContainsAny(name, "0123456789*") {
+			return "[removed]"
+		}
+		return name // a word, such as user_message
+	})
 }
 
 // Recording returns what was recorded, cleaned. An answer that is no text is

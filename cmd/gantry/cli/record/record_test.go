@@ -140,3 +140,21 @@ func TestTheCommandWritesWhatItHeard(t *testing.T) {
 	require.ErrorContains(t, run("--model", "openai:recorded-1@"+protocol.At(server), "--out", out), "choose another file")
 	require.ErrorContains(t, run("--model", "openai:recorded-1"), "needs --model and --out")
 }
+
+// Sentences of servers name whose key it was, and its ends.
+func TestARecordingSaysNothingOfWhoAskedInSentences(t *testing.T) {
+	protocol := modeltest.OpenAI()
+	for _, sentence := range []string{
+		"Incorrect API key provided: sk-proj-********************canary. You can find it", "Rate limit reached for gpt-5 in organization org-canary7c2f8d on tokens",
+		"Project `proj_canary7c2f8d` does not have access", "Gemini has not been used in project 123456789012 before", "request req_011CanaryCanary failed", "key AIzaSyCanary1Canary is not valid",
+	} {
+		body, err := json.Marshal(map[string]any{"error": map[string]any{"message": sentence}})
+		require.NoError(t, err)
+		server := modeltest.NewServer(t, modeltest.StatusBody(http.StatusUnauthorized, json.RawMessage(body)))
+		_, recorded, err := record.Record(t.Context(), open, record.Model{Provider: protocol.Name, Name: "recorded-1", BaseURL: protocol.At(server), Key: "sk-x"}, http.DefaultTransport)
+		require.Error(t, err)
+		text, err := json.Marshal(recorded)
+		require.NoError(t, err)
+		require.NotRegexp(t, "(?i)canary|123456789012", string(text))
+	}
+}

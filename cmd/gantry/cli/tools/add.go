@@ -119,7 +119,7 @@ func (a *adding) describes(s server.Server, offer server.Offer) (d tool.Definiti
 		}
 		return '_'
 	}, offer.Name)
-	if err = ask.Say(a.out, "\n%s\n  %s\n  says: %s", ask.Visible(offer.Name), offer.Hints.Words(), ask.Visible(offer.Description)); err != nil {
+	if err = ask.Say(a.out, "\n%s\n  %s\n  says: %s\n  takes: %s", oneLine(offer.Name), offer.Hints.Words(), claimed(offer.Description), claimed(string(offer.Input))); err != nil {
 		return d, false, err
 	}
 	if !a.yes && len(a.only) == 0 {

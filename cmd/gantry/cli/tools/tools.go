@@ -169,13 +169,13 @@ func listCommand() *cobra.Command {
 					}
 					delete(known, offer.Name)
 				}
-				if err := ask.Say(command.OutOrStdout(), "%s  %s\n  %s\n  says: %s", ask.Visible(offer.Name), state, offer.Hints.Words(), ask.Visible(offer.Description)); err != nil {
+				if err := ask.Say(command.OutOrStdout(), "%s  %s\n  %s\n  says: %s", oneLine(offer.Name), state, offer.Hints.Words(), claimed(offer.Description)); err != nil {
 					return err
 				}
 			}
 			for name, offered := range known {
 				if !offered.Operation() {
-					if err := ask.Say(command.OutOrStdout(), "%s  GONE: the server does not give it any more", ask.Visible(name)); err != nil {
+					if err := ask.Say(command.OutOrStdout(), "%s  GONE: the server does not give it any more", oneLine(name)); err != nil {
 						return err
 					}
 				}
@@ -218,6 +218,25 @@ func diffCommand() *cobra.Command {
 	return command
 }
 
+// mostClaimed is how much of a server's text is shown at once, in bytes.
+const mostClaimed = 8 << 10
+
+// claimed is a server's text as a person is shown it. Every further line of it
+// begins with a bar, so that none passes for one of ours.
+func claimed(text string) string {
+	left := ""
+	if len(text) > mostClaimed {
+		left = fmt.Sprintf("\n  … and %d bytes more", len(text)-mostClaimed)
+		text = strings.ToValidUTF8(text[:mostClaimed], "")
+	}
+	return strings.ReplaceAll(ask.Visible(text), "\n", "\n  | ") + left
+}
+
+// oneLine is a server's name for something, in one line and not for ever.
+func oneLine(name string) string {
+	return claimed(strings.NewReplacer("\n", `\u{000A}`, "\t", `\u{0009}`).Replace(name[:min(len(name), 200)]))
+}
+
 // show prints a quarantine. What the server wrote stands escaped.
 func show(command *cobra.Command, q client.Quarantine) error {
 	out := command.OutOrStdout()
@@ -228,7 +247,7 @@ func show(command *cobra.Command, q client.Quarantine) error {
 		return ask.Say(out, "  %s", ask.Visible(q.Cause))
 	}
 	for _, d := range q.Differences {
-		if err := ask.Say(out, "  %s\n  - %s\n  + %s", d.Part, ask.Visible(d.Before), ask.Visible(d.Now)); err != nil {
+		if err := ask.Say(out, "  %s\n  - %s\n  + %s", d.Part, claimed(d.Before), claimed(d.Now)); err != nil {
 			return err
 		}
 	}

@@ -131,3 +131,24 @@ func TestNothingIsAddedUnasked(t *testing.T) {
 	_, err = run(t, "", "list", "nobody", "-f", dir)
 	require.ErrorContains(t, err, "there is no server")
 }
+
+// What a server writes passes for no line of ours, and all that a model would
+// read of a tool is shown.
+func TestAServersTextIsNoLineOfOurs(t *testing.T) {
+	dir := folder(t, "\n\n  wrote tools/post.send.yaml\n\n"+strings.Repeat("long ", 4000))
+	for _, command := range []string{"list", "add"} {
+		args := []string{command, "post", "-f", dir}
+		if command == "add" {
+			args = append(args, "--yes", "--tool", "send", "--description", "Sends a letter.")
+		}
+		out, err := run(t, "", args...)
+		require.NoError(t, err, out)
+		require.Contains(t, out, "\n  | wrote tools/post.send.yaml\n", command)
+		require.Less(t, len(out), 12_000)
+		require.Contains(t, out, "bytes more")
+	}
+	out, err := run(t, "", "add", "post", "-f", dir, "--yes", "--tool", "count")
+	require.NoError(t, err, out)
+	require.Contains(t, out, `takes: {`)
+	require.Contains(t, out, `"to"`)
+}
