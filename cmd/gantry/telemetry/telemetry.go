@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -68,12 +69,20 @@ func New(ctx context.Context, config Config, journal Journal) (*Tracer, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(config.Collector+"/v1/traces"))
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(config.Collector+"/v1/traces"), otlptracehttp.WithHTTPClient(collectorClient()))
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
 	described := resource.NewSchemaless(semconv.ServiceName(config.Service))
 	return newTracer(config, journal, trace.WithBatcher(quiet{exporter, config.Log}), trace.WithResource(described)), nil
+}
+
+// sendTakes bounds one attempt to send spans.
+const sendTakes = 10 * time.Second
+
+// collectorClient sends spans to the collector, and nowhere else.
+func collectorClient() *http.Client {
+	return &http.Client{Timeout: sendTakes, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 func newTracer(config Config, journal Journal, options ...trace.TracerProviderOption) *Tracer {

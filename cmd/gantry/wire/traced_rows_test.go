@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
 
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/cmd/gantry/telemetry"
@@ -76,4 +77,49 @@ func TestCase_50_ATraceHoldsNoContent(t *testing.T) {
 			require.NotContains(t, told, planted)
 		}
 	})
+}
+
+// A collector is told, and tells nobody: its words stand nowhere, and it sends
+// traces nowhere else.
+func TestACollectorSaysNothing(t *testing.T) {
+	var elsewhere, said written
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, _ = elsewhere.Write(append(body, '.'))
+	}))
+	t.Cleanup(other.Close)
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { _, _ = said.Write([]byte(err.Error())) }))
+	const words = "collector-canary"
+	rejected := append([]byte{0x08, 1, 0x12, byte(len(words))}, words...)
+	for _, answer := range []func(http.ResponseWriter, *http.Request){
+		func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/x-protobuf")
+			_, _ = w.Write(append([]byte{0x0a, byte(len(rejected))}, rejected...))
+		},
+		func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		},
+	} {
+		asked := make(chan struct{}, 16)
+		collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			answer(w, r)
+			asked <- struct{}{}
+		}))
+		var log written
+		h := openHouse(t, plan{ledger: noted, config: func(c *wire.Config) {
+			c.Traces = telemetry.Config{Collector: collector.URL}
+			c.Log = slog.New(slog.NewJSONHandler(&log, nil))
+		}})
+		amara, tomas := h.as(asker), h.as(controller)
+		run, err := amara.StartRun(t.Context(), client.Start{Agent: reconciler, Goal: "Reconcile INV-1004."})
+		require.NoError(t, err)
+		_, err = tomas.Decide(t.Context(), tomas.held(run.ID), true, "")
+		require.NoError(t, err)
+		amara.ended(run.ID)
+		h.close()
+		<-asked
+		collector.Close()
+		require.NotContains(t, string(log.bytes())+string(said.bytes()), "canary")
+		require.Empty(t, elsewhere.bytes())
+	}
 }
