@@ -70,6 +70,9 @@ type Choice struct {
 	Prefer  route.Prefer `json:"prefer,omitempty"`  // empty: cheapest
 	Tier    int          `json:"tier,omitempty"`    // no model below it is taken; 0: any, those below the first one's only where there is no other
 	Quality int          `json:"quality,omitempty"` // percent that a model that was measured must have reached; 0: any
+	// Hedge is how long the model that is taken may send nothing before another
+	// right one, at another place, is asked too; 0: none is.
+	Hedge tool.Duration `json:"hedge,omitempty"`
 }
 
 // choice finds what does not fit in how a revision's models are chosen.
@@ -81,8 +84,19 @@ func (v *validation) choice(object string, r Revision) {
 		return slices.ContainsFunc(r.Models, func(name string) bool { m, known := v.o.Model(name); return !known || is(m) })
 	}
 	v.require(c.Tier >= 0 && named(func(m Model) bool { return m.Tier >= c.Tier }), object, "choice.tier", "none of the agent's models reaches it")
+	places := map[string]bool{}
+	for _, name := range r.Models {
+		m, _ := v.o.Model(name)
+		places[m.Place()] = true
+	}
+	v.require(c.Hedge == 0 || c.Hedge >= leastHedge && c.Hedge < r.Limits.Turn, object, "choice.hedge", "must be at least %s and below the limit of a turn", time.Duration(leastHedge))
+	v.require(c.Hedge == 0 || len(places) > 1, object, "choice.hedge", "the agent's models all stand at one place: name one with another endpoint or provider")
 	v.require(len(r.Tools) == 0 || named(func(m Model) bool { return m.Tools }), object, "models", "the agent has tools, and none of its models can propose calls")
 }
+
+// leastHedge is the least silence after which a second model may be asked: what
+// is shorter asks two models for nearly every turn.
+const leastHedge = tool.Duration(100 * time.Millisecond)
 
 // leastResultBytes is the least that a prompt shows of a result: below that its
 // ends say nothing.

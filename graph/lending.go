@@ -406,6 +406,23 @@ func compared(c ModelComparison) *generated.ModelComparison {
 		Refusals: each(slices.Sorted(maps.Keys(c.Refusals)), func(code string) string { return fmt.Sprintf("%d %s", c.Refusals[code], code) })}
 }
 
+// hedgeOf is the second model of a turn, nil for none.
+func hedgeOf(t run.Turn) *generated.TurnHedge {
+	if t.Hedge == nil {
+		return nil
+	}
+	out := &generated.TurnHedge{First: t.First, Second: t.Hedge.Model, AfterMs: t.Hedge.AfterMs, Reserved: amount(t.Hedge.Reserve), Other: maybe(t.Other())}
+	if answer := t.Answer; answer != nil && answer.Hedged != nil {
+		if answer.Hedged.Usage != nil {
+			out.OtherCost = amount(answer.Hedged.Cost)
+		}
+		if answer.Hedged.Unknown {
+			out.OtherHeld = amount(t.OtherHeld())
+		}
+	}
+	return out
+}
+
 func offer(o run.Offer) *generated.ModelOffer {
 	return &generated.ModelOffer{Model: o.Model, Cost: o.MicroUSD, Worst: o.Worst, Refusal: maybe(o.Refusal)}
 }

@@ -226,7 +226,7 @@ func toolGrant(name string, grant policy.ToolGrant) *generated.ToolGrant {
 func (v *viewer) turn(t run.Turn) *generated.Turn {
 	out := &generated.Turn{Number: t.Number, Phase: generated.TurnPhase(t.Phase), Attempt: t.Attempt, Model: t.Model, Why: t.Why,
 		Reserved: amount(t.Reserve), Failure: maybe(t.Cause), RetryAt: maybeAt(t.RetryAtMs)}
-	out.Offers = each(t.Offers, offer)
+	out.Offers, out.Hedge = each(t.Offers, offer), hedgeOf(t)
 	if answer := t.Answer; answer != nil {
 		out.Class = enum[generated.AnswerClass](answer.Class)
 		out.Text, out.Reasoning = v.optional(answer.Text), v.optional(answer.Reasoning)

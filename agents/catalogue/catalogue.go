@@ -3,6 +3,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"time"
@@ -64,6 +65,9 @@ func (p Prices) all() []int64 { return []int64{p.Input, p.CacheRead, p.CacheWrit
 
 // Outside reports whether somebody else's server answers for the model.
 func (m Model) Outside() bool { return !slices.Contains([]string{Script, Offline, Fanout}, m.Provider) }
+
+// Place is where the model answers: what is at one place fails together.
+func (m Model) Place() string { return cmp.Or(m.Endpoint, m.Provider) }
 
 // Fault is something that does not fit in an entry.
 type Fault struct {

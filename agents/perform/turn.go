@@ -11,6 +11,7 @@ import (
 	"gantry.dev/agents"
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/perform/choice"
+	"gantry.dev/agents/perform/hedge"
 	"gantry.dev/agents/tool"
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/policy"
@@ -51,22 +52,19 @@ func (j *job) turn(ctx context.Context, effect run.TakeTurn) (engine.Prepared, e
 		return engine.Prepared{Command: run.AwaitModels{Turn: effect.Turn, Attempt: effect.Attempt, Offers: choice.Offers(picked.Offers), BackMs: picked.BackMs}}, nil
 	}
 	entry, _ := j.kit.Organisation.Model(picked.Model)
-	if !entry.Schema {
-		request.Output = nil
-	}
-	beside := int64(len(request.Output))
-	size := compiled.Bytes + beside
-	media := choice.MediaTokens(entry, compiled.Messages...)
-	use := j.contextUse(entry, size, media)
+	first := requesting(entry, request, compiled.Bytes)
+	beside := first.bytes - compiled.Bytes
+	use := j.contextUse(entry, first.bytes, first.media)
 	if shorter, err := j.shorten(ctx, effect, entry, use, beside, whole); shorter != nil || err != nil {
 		return engine.Prepared{Command: shorter}, err
 	}
-	request.Model, request.MaxTokens = entry.Model, entry.MaxOutput
-	request.Messages = choice.Shown(entry, ownThreads(compiled.Messages, threadOf(entry)))
 	begin := run.BeginTurn{Epoch: j.view.Epoch, Model: entry.Name, Why: picked.Why, Offers: choice.Offers(picked.Offers), Prompt: compiled.Digest,
-		Reserve: worstCase(entry, size+media, entry.MaxOutput), Steers: compiled.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered, Context: use}
-	t := &turnTaking{job: j, effect: effect, choice: entry, choosing: choosing, begunMs: j.view.NowMs, request: request, sealer: j.sealer(),
-		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), wants: j.wants(revision), shown: compiled.Items, bytes: size, media: media}
+		Reserve: first.worst(), Steers: compiled.Steers, NotAfterMs: j.view.NowMs + j.state.Limits.TurnMs, Memory: remembered, Context: use}
+	t := &turnTaking{job: j, effect: effect, first: first, choosing: choosing, begunMs: j.view.NowMs, sealer: j.sealer(),
+		marking: marking, runID: j.state.ID, limit: ms(j.state.Limits.TurnMs), wants: j.wants(revision), shown: compiled.Items}
+	if after := revision.Choice.Hedge; after > 0 {
+		t.hedge(&begin, time.Duration(after), request, compiled.Bytes)
+	}
 	return engine.Prepared{Command: begin, Perform: t.take}, nil
 }
 
@@ -133,22 +131,56 @@ func prices(m agents.Model) model.Prices {
 	return model.Prices{Input: m.Prices.Input, CacheRead: m.Prices.CacheRead, CacheWrite: m.Prices.CacheWrite, Output: m.Prices.Output}
 }
 
-// turnTaking is one model request under way.
+// asked is a model with the request that it gets.
+type asked struct {
+	model   agents.Model
+	request model.Request
+	bytes   int64 // of the prompt
+	media   int64 // tokens that its images and files count at most
+}
+
+// requesting readies a request for a model: with its own threads, and the form of
+// the answer where it can hold itself to one. Bytes is without that.
+func requesting(m agents.Model, request model.Request, bytes int64) asked {
+	if !m.Schema {
+		request.Output = nil
+	}
+	media := choice.MediaTokens(m, request.Messages...)
+	request.Model, request.MaxTokens = m.Model, m.MaxOutput
+	request.Messages = choice.Shown(m, ownThreads(request.Messages, threadOf(m)))
+	return asked{model: m, request: request, bytes: bytes + int64(len(request.Output)), media: media}
+}
+
+func (a asked) worst() run.Amount { return worstCase(a.model, a.bytes+a.media, a.model.MaxOutput) }
+
+// turnTaking is the one or two requests of a turn under way.
 type turnTaking struct {
 	*sealer
 	job      *job
 	effect   run.TakeTurn
-	choice   agents.Model
+	first    asked
+	second   *asked // if the first keeps silent, nil for none
+	after    time.Duration
 	choosing *choice.Choosing
 	begunMs  int64 // database clock
-	request  model.Request
 	marking  policy.Marking
 	runID    string
 	limit    time.Duration
 	wants    wants
 	shown    []string // ids of remembered items that the model saw
-	bytes    int64    // of the prompt
-	media    int64    // tokens that its images and files count at most
+}
+
+// hedge holds a second model ready where one is right and what is left pays for
+// both.
+func (t *turnTaking) hedge(begin *run.BeginTurn, after time.Duration, request model.Request, bytes int64) {
+	m, found := t.job.kit.Organisation.Model(t.choosing.Second(begin.Model, t.begunMs))
+	if !found {
+		return
+	}
+	second := requesting(m, request, bytes)
+	t.second, t.after = &second, after
+	begin.Hedge = &run.Hedge{Model: m.Name, AfterMs: after.Milliseconds(), Reserve: second.worst()}
+	begin.Reserve = begin.Reserve.Plus(begin.Hedge.Reserve)
 }
 
 func (t *turnTaking) take(ctx context.Context) engine.Performed {
@@ -156,24 +188,112 @@ func (t *turnTaking) take(ctx context.Context) engine.Performed {
 	defer cancel()
 	begun := time.Now()
 	report := run.ReportTurn{Turn: t.effect.Turn, Attempt: t.effect.Attempt}
-	provider, served := t.job.kit.Provider(t.choice.Name)
+	first, served := t.requestOf(t.first)
 	if !served {
 		report.Failure = &run.TurnFailure{Cause: string(model.ModelNotFound)}
+		if t.second != nil {
+			report.Failure.Second = run.SecondUnasked
+		}
 		return engine.Performed{Command: report}
 	}
+	taken, replies := t.ask(ctx, first)
+	report.LatencyMs = time.Since(begun).Milliseconds()
+	if taken < 0 {
+		report.Failure = t.failure(replies, report.LatencyMs)
+		return engine.Performed{Command: report}
+	}
+	by := t.first
+	if taken == 1 {
+		by = *t.second
+	}
+	t.answer(&report, by, replies[taken].Answer)
+	if replies[1].Asked {
+		t.settle(&report, by, replies[1-taken])
+	}
+	return engine.Performed{Command: report, Payloads: t.payloads}
+}
+
+// requestOf asks a model; it reports whether somebody answers for it here.
+func (t *turnTaking) requestOf(a asked) (hedge.Request, bool) {
+	provider, served := t.job.kit.Provider(a.model.Name)
+	return func(ctx context.Context, deltas func(string)) (model.Answer, error) {
+		return provider.Take(ctx, a.request, deltas)
+	}, served
+}
+
+// ask makes the turn's requests and returns which reply is taken, -1 for none.
+func (t *turnTaking) ask(ctx context.Context, first hedge.Request) (taken int, replies [2]hedge.Reply) {
 	part := 0
-	answer, err := provider.Take(ctx, t.request, func(text string) {
+	say := func(text string) {
 		part++
 		t.job.deltas(Delta{Run: t.runID, Turn: t.effect.Turn, Attempt: t.effect.Attempt, Part: part, Text: text, Marking: t.marking})
-	})
-	report.LatencyMs = time.Since(begun).Milliseconds()
-	if err != nil {
-		report.Failure = failureOf(err)
-		report.Failure.Elsewhere = report.Failure.Retryable && t.choosing.Elsewhere(t.choice.Name, t.begunMs+report.LatencyMs)
-		return engine.Performed{Command: report}
 	}
-	t.answer(&report, answer)
-	return engine.Performed{Command: report, Payloads: t.payloads}
+	if t.second == nil {
+		answer, err := first(ctx, say)
+		if err != nil {
+			taken = -1
+		}
+		return taken, [2]hedge.Reply{{Asked: true, Answer: answer, Err: err}}
+	}
+	return hedge.Ask(ctx, first, hedge.Second{After: t.after, Request: func() hedge.Request {
+		request, served := t.requestOf(*t.second)
+		if !served || !t.choosing.Claim(t.second.model) {
+			return nil
+		}
+		return request
+	}}, say)
+}
+
+// failure is that of the model that was asked first.
+func (t *turnTaking) failure(replies [2]hedge.Reply, latencyMs int64) *run.TurnFailure {
+	failure := failureOf(replies[0].Err)
+	failed := []string{t.first.model.Name}
+	switch {
+	case t.second == nil:
+	case !replies[1].Asked:
+		failure.Second = run.SecondUnasked
+	default:
+		failed = append(failed, t.second.model.Name)
+		failure.Second = run.SecondFailed
+		if failureOf(replies[1].Err).Unknown {
+			failure.Second = run.SecondUnknown
+		}
+	}
+	failure.Elsewhere = failure.Retryable && t.choosing.Elsewhere(t.begunMs+latencyMs, failed...)
+	return failure
+}
+
+// settle says what became of the other of two requests.
+func (t *turnTaking) settle(report *run.ReportTurn, by asked, other hedge.Reply) {
+	report.Hedged = &run.Hedged{By: by.model.Name}
+	if other.Err != nil {
+		report.Hedged.Unknown = other.Dropped || failureOf(other.Err).Unknown
+		return
+	}
+	late := t.first
+	if by.model.Name == t.first.model.Name {
+		late = *t.second
+	}
+	u := t.used(late, other.Answer)
+	usage := usageOf(u)
+	report.Hedged.Usage, report.Hedged.Cost = &usage, cost(late.model, u)
+	report.Cost = report.Cost.Plus(report.Hedged.Cost)
+}
+
+// used is what an answer used, and teaches how many bytes a token has.
+func (t *turnTaking) used(by asked, answer model.Answer) model.Usage {
+	u := answer.Usage
+	if u.Estimated {
+		u.Input += by.media
+	}
+	if by.media == 0 { // else nobody knows how many of the tokens are words
+		t.job.counts.note(by.model.Name, by.bytes, u)
+	}
+	return u
+}
+
+func usageOf(u model.Usage) run.Usage {
+	return run.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output, Reasoning: u.Reasoning, Estimated: u.Estimated}
 }
 
 func failureOf(err error) *run.TurnFailure {
@@ -185,7 +305,7 @@ func failureOf(err error) *run.TurnFailure {
 		RetryAfterMs: failure.RetryAfter.Milliseconds(), Unknown: failure.Billed, Out: failure.Out()}
 }
 
-func (t *turnTaking) answer(report *run.ReportTurn, answer model.Answer) {
+func (t *turnTaking) answer(report *run.ReportTurn, by asked, answer model.Answer) {
 	report.Class = run.Class(model.Classify(answer))
 	if report.Class == "QUESTION" {
 		report.Class = run.ClassCalls
@@ -193,20 +313,13 @@ func (t *turnTaking) answer(report *run.ReportTurn, answer model.Answer) {
 	report.Text = t.optional(t.marking, strings.ToValidUTF8(answer.Text, "\uFFFD"))
 	report.Reasoning = t.optional(t.marking, strings.ToValidUTF8(answer.Reasoning, "\uFFFD"))
 	if report.Thread = t.optional(t.marking, string(answer.Thread)); report.Thread != nil {
-		report.ThreadOf = threadOf(t.choice)
+		report.ThreadOf = threadOf(by.model)
 	}
 	for i := range t.payloads {
 		t.payloads[i].Items = t.shown // forgetting one of them takes what was said from it
 	}
-	u := answer.Usage
-	if u.Estimated {
-		u.Input += t.media
-	}
-	if t.media == 0 { // else nobody knows how many of the tokens are words
-		t.job.counts.note(t.choice.Name, t.bytes, u)
-	}
-	report.Usage = run.Usage{Input: u.Input, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output, Reasoning: u.Reasoning, Estimated: u.Estimated}
-	report.Cost = cost(t.choice, u)
+	u := t.used(by, answer)
+	report.Usage, report.Cost = usageOf(u), cost(by.model, u)
 	if report.Class != run.ClassCalls {
 		return
 	}

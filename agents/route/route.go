@@ -133,6 +133,32 @@ func Choose(need Need, candidates []Candidate, nowMs int64) Choice {
 	return choice
 }
 
+// Second takes the model that may be asked beside the one that is taken, "" for
+// none: it is as right for the turn, stands at another place, and what is left
+// pays for both. Where no tier is stated it is none below the first one's,
+// unless the one that is taken is below it too.
+func Second(need Need, candidates []Candidate, taken string, nowMs int64) string {
+	at := slices.IndexFunc(candidates, func(c Candidate) bool { return c.Name == taken })
+	if at < 0 {
+		return ""
+	}
+	first := candidates[at]
+	need.MicroUSD, need.Tokens = need.MicroUSD-first.Worst, need.Tokens-first.WorstTokens
+	best := -1
+	for i, c := range candidates {
+		switch {
+		case i == at || c.Place() == first.Place() || need.Refuses(c, nowMs) != "":
+		case need.below(candidates, i) > need.below(candidates, at):
+		case best < 0 || need.order(candidates, i, best) < 0:
+			best = i
+		}
+	}
+	if best < 0 {
+		return ""
+	}
+	return candidates[best].Name
+}
+
 // Permits reports whether nothing forbids a model, whatever it can do.
 func (n Need) Permits(c Candidate) bool {
 	return c.Granted && c.Served && n.mayNotRead(c.Model) == ""
@@ -198,13 +224,16 @@ func (n Need) order(candidates []Candidate, a, b int) int {
 	if n.Prefer == InOrder {
 		return cmp.Compare(a, b)
 	}
-	below := func(i int) int { // whoever names a good model first wants it as long as it is there
-		if n.Tier == 0 && candidates[i].Tier < candidates[0].Tier {
-			return 1
-		}
-		return 0
+	return cmp.Or(cmp.Compare(n.below(candidates, a), n.below(candidates, b)), cmp.Compare(candidates[a].MicroUSD, candidates[b].MicroUSD), cmp.Compare(a, b))
+}
+
+// below is 1 for a candidate that is worse than the first: whoever names a good
+// model first, and no order, wants it as long as it is there.
+func (n Need) below(candidates []Candidate, i int) int {
+	if n.Prefer != InOrder && n.Tier == 0 && candidates[i].Tier < candidates[0].Tier {
+		return 1
 	}
-	return cmp.Or(cmp.Compare(below(a), below(b)), cmp.Compare(candidates[a].MicroUSD, candidates[b].MicroUSD), cmp.Compare(a, b))
+	return 0
 }
 
 func (n Need) why(taken, right int, offers []Offer) string {

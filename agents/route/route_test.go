@@ -102,6 +102,41 @@ func TestALabelIsReadOnlyWhereBothSidesAllowIt(t *testing.T) {
 	}
 }
 
+func TestTheSecondModelIsAsRightAndStandsElsewhere(t *testing.T) {
+	at := func(name, place string, tier int, cost int64) route.Candidate {
+		c := candidate(name, tier, cost)
+		c.Endpoint = place
+		return c
+	}
+	a := at("a", "one", 2, 10)
+	forbidden, out := at("b", "two", 2, 1), at("b", "two", 2, 1)
+	forbidden.Granted, out.OutMs = false, nowMs+1
+	for name, row := range map[string]struct {
+		change func(*route.Need)
+		others []route.Candidate
+		second string
+	}{
+		"the cheapest":            {nil, []route.Candidate{at("b", "two", 2, 40), at("c", "three", 2, 20)}, "c"},
+		"in order":                {func(n *route.Need) { n.Prefer = route.InOrder }, []route.Candidate{at("b", "two", 1, 40), at("c", "three", 2, 20)}, "b"},
+		"at the same place":       {nil, []route.Candidate{at("b", "one", 2, 40)}, ""},
+		"worse than the first":    {nil, []route.Candidate{at("b", "two", 1, 5)}, ""},
+		"worse, and that is said": {func(n *route.Need) { n.Tier = 1 }, []route.Candidate{at("b", "two", 1, 5)}, "b"},
+		"forbidden":               {nil, []route.Candidate{forbidden}, ""},
+		"out":                     {nil, []route.Candidate{out}, ""},
+		"what is left pays one":   {func(n *route.Need) { n.MicroUSD = 20 + 2*40 - 1 }, []route.Candidate{at("b", "two", 2, 40)}, ""},
+		"what is left pays both":  {func(n *route.Need) { n.MicroUSD = 20 + 2*40 }, []route.Candidate{at("b", "two", 2, 40)}, "b"},
+		"tokens for one":          {func(n *route.Need) { n.Tokens = 219 }, []route.Candidate{at("b", "two", 2, 40)}, ""},
+		"none":                    {nil, nil, ""},
+	} {
+		n := need()
+		if row.change != nil {
+			row.change(&n)
+		}
+		require.Equal(t, row.second, route.Second(n, append([]route.Candidate{a}, row.others...), "a", nowMs), name)
+	}
+	require.Empty(t, route.Second(need(), []route.Candidate{a}, "x", nowMs))
+}
+
 func TestWhatTimeMendsIsToldFromWhatItDoesNot(t *testing.T) {
 	out, resting, forbidden, dear := candidate("out", 1, 1), candidate("resting", 1, 1), candidate("forbidden", 1, 1), candidate("dear", 1, 5_000)
 	out.OutMs, resting.RestMs, forbidden.Granted = nowMs+900, nowMs+500, false

@@ -1446,6 +1446,26 @@ type Turn {
   retryAt: Time
   "Every model of the agent that was looked at for it, in the agent's order."
   offers: [ModelOffer!]!
+  "A second model that could be asked too, null where none could."
+  hedge: TurnHedge
+}
+
+"A second model for a turn, that is asked too where the first one keeps silent. The first whole answer is taken."
+type TurnHedge {
+  "The model that is asked first."
+  first: String!
+  "The model that is asked too."
+  second: String!
+  "How long the first may send nothing, in milliseconds."
+  afterMs: Int64!
+  "The part of the turn's reservation that is the second's."
+  reserved: Amount!
+  "Of an answered turn for which both were asked the one whose answer was not taken; null otherwise."
+  other: String
+  "What the other's answer cost, which came too late: a part of the turn's cost. Null where none came."
+  otherCost: Amount
+  "What may have been charged for the other's request, and nobody knows: it stays held. Null for nothing."
+  otherHeld: Amount
 }
 
 "What a turn would be with a model."
@@ -6489,6 +6509,8 @@ func (ec *executionContext) childFields_Turn(ctx context.Context, field graphql.
 		return ec.fieldContext_Turn_retryAt(ctx, field)
 	case "offers":
 		return ec.fieldContext_Turn_offers(ctx, field)
+	case "hedge":
+		return ec.fieldContext_Turn_hedge(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Turn", field.Name)
 }
@@ -6505,6 +6527,26 @@ func (ec *executionContext) childFields_TurnDelta(ctx context.Context, field gra
 		return ec.fieldContext_TurnDelta_liveOnly(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type TurnDelta", field.Name)
+}
+
+func (ec *executionContext) childFields_TurnHedge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "first":
+		return ec.fieldContext_TurnHedge_first(ctx, field)
+	case "second":
+		return ec.fieldContext_TurnHedge_second(ctx, field)
+	case "afterMs":
+		return ec.fieldContext_TurnHedge_afterMs(ctx, field)
+	case "reserved":
+		return ec.fieldContext_TurnHedge_reserved(ctx, field)
+	case "other":
+		return ec.fieldContext_TurnHedge_other(ctx, field)
+	case "otherCost":
+		return ec.fieldContext_TurnHedge_otherCost(ctx, field)
+	case "otherHeld":
+		return ec.fieldContext_TurnHedge_otherHeld(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type TurnHedge", field.Name)
 }
 
 func (ec *executionContext) childFields_TurnRule(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -30543,6 +30585,38 @@ func (ec *executionContext) fieldContext_Turn_offers(_ context.Context, field gr
 	return fc, nil
 }
 
+func (ec *executionContext) _Turn_hedge(ctx context.Context, field graphql.CollectedField, obj *Turn) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Turn_hedge(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Hedge, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *TurnHedge) graphql.Marshaler {
+			return ec.marshalOTurnHedge2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTurnHedge(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Turn_hedge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Turn",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_TurnHedge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _TurnDelta_turn(ctx context.Context, field graphql.CollectedField, obj *TurnDelta) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -30633,6 +30707,194 @@ func (ec *executionContext) _TurnDelta_liveOnly(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_TurnDelta_liveOnly(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("TurnDelta", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _TurnHedge_first(ctx context.Context, field graphql.CollectedField, obj *TurnHedge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TurnHedge_first(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.First, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TurnHedge_first(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TurnHedge", field, false, false, "String")
+}
+
+func (ec *executionContext) _TurnHedge_second(ctx context.Context, field graphql.CollectedField, obj *TurnHedge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TurnHedge_second(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Second, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TurnHedge_second(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TurnHedge", field, false, false, "String")
+}
+
+func (ec *executionContext) _TurnHedge_afterMs(ctx context.Context, field graphql.CollectedField, obj *TurnHedge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TurnHedge_afterMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AfterMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TurnHedge_afterMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TurnHedge", field, false, false, "Int64")
+}
+
+func (ec *executionContext) _TurnHedge_reserved(ctx context.Context, field graphql.CollectedField, obj *TurnHedge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TurnHedge_reserved(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reserved, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Amount) graphql.Marshaler {
+			return ec.marshalNAmount2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAmount(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_TurnHedge_reserved(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TurnHedge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Amount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TurnHedge_other(ctx context.Context, field graphql.CollectedField, obj *TurnHedge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TurnHedge_other(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Other, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TurnHedge_other(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("TurnHedge", field, false, false, "String")
+}
+
+func (ec *executionContext) _TurnHedge_otherCost(ctx context.Context, field graphql.CollectedField, obj *TurnHedge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TurnHedge_otherCost(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OtherCost, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Amount) graphql.Marshaler {
+			return ec.marshalOAmount2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAmount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TurnHedge_otherCost(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TurnHedge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Amount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _TurnHedge_otherHeld(ctx context.Context, field graphql.CollectedField, obj *TurnHedge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_TurnHedge_otherHeld(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OtherHeld, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Amount) graphql.Marshaler {
+			return ec.marshalOAmount2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐAmount(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_TurnHedge_otherHeld(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "TurnHedge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Amount(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _TurnRule_kind(ctx context.Context, field graphql.CollectedField, obj *TurnRule) (ret graphql.Marshaler) {
@@ -43774,6 +44036,11 @@ func (ec *executionContext) _Turn(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "hedge":
+			out.Values[i] = ec._Turn_hedge(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -43820,6 +44087,69 @@ func (ec *executionContext) _TurnDelta(ctx context.Context, sel ast.SelectionSet
 		case "liveOnly":
 			out.Values[i] = ec._TurnDelta_liveOnly(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var turnHedgeImplementors = []string{"TurnHedge"}
+
+func (ec *executionContext) _TurnHedge(ctx context.Context, sel ast.SelectionSet, obj *TurnHedge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, turnHedgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("TurnHedge")
+		case "first":
+			out.Values[i] = ec._TurnHedge_first(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "second":
+			out.Values[i] = ec._TurnHedge_second(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "afterMs":
+			out.Values[i] = ec._TurnHedge_afterMs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reserved":
+			out.Values[i] = ec._TurnHedge_reserved(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "other":
+			out.Values[i] = ec._TurnHedge_other(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "otherCost":
+			out.Values[i] = ec._TurnHedge_otherCost(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "otherHeld":
+			out.Values[i] = ec._TurnHedge_otherHeld(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -48359,6 +48689,13 @@ func (ec *executionContext) unmarshalOToolUseInput2ᚕᚖgantryᚗdevᚋgraphᚋ
 		}
 	}
 	return res, nil
+}
+
+func (ec *executionContext) marshalOTurnHedge2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTurnHedge(ctx context.Context, sel ast.SelectionSet, v *TurnHedge) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._TurnHedge(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOTurnRuleInput2ᚖgantryᚗdevᚋgraphᚋgeneratedᚐTurnRuleInput(ctx context.Context, v any) (*TurnRuleInput, error) {

@@ -2746,6 +2746,8 @@ type Turn struct {
 	RetryAt *time.Time `json:"retryAt,omitempty"`
 	// Every model of the agent that was looked at for it, in the agent's order.
 	Offers []*ModelOffer `json:"offers"`
+	// A second model that could be asked too, null where none could.
+	Hedge *TurnHedge `json:"hedge,omitempty"`
 }
 
 // A piece of a turn's text while the model writes it. Live only: the finished text is in the journal.
@@ -2758,6 +2760,24 @@ type TurnDelta struct {
 	Text string `json:"text"`
 	// Always true: pieces are never replayed.
 	LiveOnly bool `json:"liveOnly"`
+}
+
+// A second model for a turn, that is asked too where the first one keeps silent. The first whole answer is taken.
+type TurnHedge struct {
+	// The model that is asked first.
+	First string `json:"first"`
+	// The model that is asked too.
+	Second string `json:"second"`
+	// How long the first may send nothing, in milliseconds.
+	AfterMs int64 `json:"afterMs"`
+	// The part of the turn's reservation that is the second's.
+	Reserved *Amount `json:"reserved"`
+	// Of an answered turn for which both were asked the one whose answer was not taken; null otherwise.
+	Other *string `json:"other,omitempty"`
+	// What the other's answer cost, which came too late: a part of the turn's cost. Null where none came.
+	OtherCost *Amount `json:"otherCost,omitempty"`
+	// What may have been charged for the other's request, and nobody knows: it stays held. Null for nothing.
+	OtherHeld *Amount `json:"otherHeld,omitempty"`
 }
 
 // Which agents take a turn after a person's message. They take it one after the other, for that person.

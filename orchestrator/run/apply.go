@@ -106,19 +106,23 @@ func (s *State) foldTurn(event Event) error {
 	s.Budget.Reserved = s.Budget.Reserved.Minus(turn.Reserve)
 	switch e := event.(type) {
 	case TurnAnswered:
-		s.Budget.Settled = s.Budget.Settled.Plus(e.Cost)
+		s.Budget.Settled, s.Budget.Unknown = s.Budget.Settled.Plus(e.Cost), s.Budget.Unknown.Plus(turn.heldByAnswer(e))
+		if e.Hedged != nil {
+			turn.Model = e.Hedged.By
+		}
 		turn.Phase, turn.Answer = TurnDone, &e
 		s.LastChecks, s.Checked, s.Outages = nil, 0, 0
 		if repairs(e.Class) {
 			s.Repairs++
 		}
 	case TurnFailed:
-		if e.Unknown {
-			s.Budget.Unknown = s.Budget.Unknown.Plus(turn.Reserve)
-		}
+		s.Budget.Unknown = s.Budget.Unknown.Plus(turn.heldByFailure(e))
 		turn.Phase, turn.Cause = TurnRetry, e.Cause
 		turn.RetryAtMs, turn.Retryable = e.RetryAtMs, e.Retryable
-		turn.rest(cmp.Or(e.BackMs, e.RetryAtMs))
+		turn.rest(turn.Model, cmp.Or(e.BackMs, e.RetryAtMs))
+		if turn.Hedge != nil && e.Second.failed() {
+			turn.rest(turn.Hedge.Model, cmp.Or(e.BackMs, e.RetryAtMs))
+		}
 		if e.Cause == Interrupted {
 			turn.Forgiven++
 		}
@@ -148,7 +152,7 @@ func (s *State) beginTurn(e TurnStarted) error {
 	}
 	last.Phase, last.Attempt, last.Epoch = TurnInFlight, e.Attempt, e.Epoch
 	last.Model, last.Why, last.Reserve, last.Steers, last.Context = e.Model, e.Why, e.Reserve, e.Steers, e.Context
-	last.Offers, s.Outage = e.Offers, nil
+	last.First, last.Hedge, last.Offers, s.Outage = e.Model, e.Hedge, e.Offers, nil
 	if e.Memory != nil {
 		last.Memory = append(last.Memory, *e.Memory)
 	}

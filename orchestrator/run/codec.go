@@ -42,9 +42,9 @@ func widened[E Event](version int) form {
 }
 
 var forms = map[EventKind]form{
-	KindStarted: widened[Started](4), KindTurnStarted: widened[TurnStarted](4), // 2: memory; 3: trees, of a turn the context; 4: how often it may ask, of a turn the offers
-	KindTurnAnswered: widened[TurnAnswered](2), // 2: thread; of a call's end the media, of a compaction the calls whose media are left out
-	KindTurnFailed:   widened[TurnFailed](2), KindModelsOut: formOf[ModelsOut](), KindCallProposed: widened[CallProposed](3), KindCallJudged: formOf[CallJudged](),
+	KindStarted: widened[Started](4), KindTurnStarted: widened[TurnStarted](5), // 2: memory; 3: trees, of a turn the context; 4: how often it may ask, of a turn the offers; 5: of a turn the hedge
+	KindTurnAnswered: widened[TurnAnswered](3), // 2: thread; of a call's end the media, of a compaction the calls whose media are left out; 3: what became of two requests
+	KindTurnFailed:   widened[TurnFailed](3), KindModelsOut: formOf[ModelsOut](), KindCallProposed: widened[CallProposed](3), KindCallJudged: formOf[CallJudged](),
 	KindApprovalRequested: formOf[ApprovalRequested](), KindApprovalDecided: formOf[ApprovalDecided](),
 	KindApprovalVoided: formOf[ApprovalVoided](), KindQuestionAsked: widened[QuestionAsked](2),
 	KindQuestionAnswered: widened[QuestionAnswered](2), KindQuestionVoided: widened[QuestionVoided](2),

@@ -21,6 +21,7 @@ type BeginTurn struct {
 	Memory     *Remembrance // what was recalled for it; Amendment is not read
 	Context    *ContextUse  // nil where nobody counted
 	Offers     []Offer      // every model that was looked at, with the one that is taken
+	Hedge      *Hedge       // a second model that is asked too if the first keeps silent; Reserve covers both
 }
 
 // ReportTurn brings what a model request gave: an answer or a failure.
@@ -36,6 +37,7 @@ type ReportTurn struct {
 	Cost          Amount
 	LatencyMs     int64
 	Calls         []Proposal
+	Hedged        *Hedged // as in TurnAnswered
 }
 
 // TurnFailure is a model request without an answer.
@@ -46,6 +48,7 @@ type TurnFailure struct {
 	Unknown      bool // may have been billed
 	Out          bool // nothing speaks against the request: it was not taken, or not in time
 	Elsewhere    bool // another model that is right for the turn can be asked at once
+	Second       Second
 }
 
 // Proposal is one proposed call with what its contract says of it. Arguments,

@@ -244,11 +244,9 @@ func (d *decider) final() (settled, unknown Amount) {
 	for _, event := range d.Events {
 		switch e := event.(type) {
 		case TurnAnswered:
-			settled = settled.Plus(e.Cost)
+			settled, unknown = settled.Plus(e.Cost), unknown.Plus(turn.heldByAnswer(e))
 		case TurnFailed:
-			if e.Unknown {
-				unknown = unknown.Plus(turn.Reserve)
-			}
+			unknown = unknown.Plus(turn.heldByFailure(e))
 		case CallEnded:
 			if c := d.s.Call(e.Call); e.Unknown && c != nil {
 				unknown = unknown.Plus(c.Reserve)

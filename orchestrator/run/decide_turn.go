@@ -47,18 +47,24 @@ func (d *decider) beginTurn(c BeginTurn) *Refusal {
 	if c.Reserve.invalid() {
 		return refuse("INVALID_AMOUNT", "A reservation is not negative and at most 2^53-1.")
 	}
+	if refusal := unready(c); refusal != nil {
+		return refusal
+	}
 	ceiling := d.env.Rules.Ceiling(d.s.Acting(d.env.NowMs))
 	if c.Memory != nil && ceiling.Turns > 0 && !d.s.mayRecall(c.Memory.Items, policy.Meet(d.s.Authority, ceiling).Labels) {
 		return refuse("STALE", "The prompt contains what was recalled before, or is no longer for the run.")
 	}
 	switch {
 	case d.barred(take, ceiling):
+	case c.Hedge != nil && !d.s.Budget.Covers(c.Reserve):
+		// That stops no turn: it begins with one request.
+		return refuse("HEDGE_BUDGET", "What is left does not cover two requests; begin the turn with one.")
 	case !d.s.Budget.Covers(c.Reserve):
 		d.reach(LimitBudget, "The next turn may cost more than is left.")
 	default:
 		d.emit(TurnStarted{Turn: take.Turn, Attempt: take.Attempt, Epoch: c.Epoch, Model: c.Model, Why: c.Why,
 			Prompt: c.Prompt, Reserve: c.Reserve, Steers: c.Steers, NotAfterMs: c.NotAfterMs, Offers: c.Offers,
-			Memory: c.Memory.sealed(d.s.Started.SnapshotDigest), Context: c.Context})
+			Memory: c.Memory.sealed(d.s.Started.SnapshotDigest), Context: c.Context, Hedge: c.Hedge})
 		d.guardIntent()
 	}
 	return nil
@@ -96,19 +102,22 @@ func (d *decider) reportTurn(c ReportTurn) *Refusal {
 	if c.Cost.invalid() {
 		return refuse("INVALID_AMOUNT", "A cost is not negative and at most 2^53-1.")
 	}
+	if refusal := misreported(turn, c); refusal != nil {
+		return refusal
+	}
 	if c.Failure != nil {
 		d.failTurn(turn, *c.Failure)
 		return nil
 	}
 	if d.s.Closing() {
-		d.emit(TurnAnswered{Turn: c.Turn, Class: ClassEmpty, Usage: c.Usage, Cost: c.Cost, LatencyMs: c.LatencyMs})
+		d.emit(TurnAnswered{Turn: c.Turn, Class: ClassEmpty, Usage: c.Usage, Cost: c.Cost, LatencyMs: c.LatencyMs, Hedged: c.Hedged})
 		d.settle(d.ending())
 		return nil
 	}
 	if c.Class == ClassCalls && len(c.Calls) == 0 {
 		c.Class = ClassMalformed
 	}
-	d.emit(TurnAnswered{Turn: c.Turn, Class: c.Class, Text: c.Text, Reasoning: c.Reasoning, Usage: c.Usage, Cost: c.Cost, LatencyMs: c.LatencyMs, Thread: c.Thread, ThreadOf: c.ThreadOf})
+	d.emit(TurnAnswered{Turn: c.Turn, Class: c.Class, Text: c.Text, Reasoning: c.Reasoning, Usage: c.Usage, Cost: c.Cost, LatencyMs: c.LatencyMs, Thread: c.Thread, ThreadOf: c.ThreadOf, Hedged: c.Hedged})
 	for _, steer := range turn.Steers {
 		d.emit(SteerSettled{Steer: steer, Disposition: Absorbed, Turn: c.Turn})
 	}
@@ -157,7 +166,7 @@ const longestWaitMs = 24 * 60 * 60 * 1000
 // spread comes from the run's id. Another one that is right is asked at once.
 // Where none could be reached the run waits for them: nobody can do more.
 func (d *decider) failTurn(turn *Turn, failure TurnFailure) {
-	e := TurnFailed{Turn: turn.Number, Attempt: turn.Attempt, Cause: failure.Cause, Unknown: failure.Unknown, Retryable: failure.Retryable}
+	e := TurnFailed{Turn: turn.Number, Attempt: turn.Attempt, Cause: failure.Cause, Unknown: failure.Unknown, Retryable: failure.Retryable, Second: failure.Second}
 	used := turn.Attempt - turn.Forgiven
 	wait := min(failure.RetryAfterMs, longestWaitMs)
 	if wait <= 0 {
@@ -170,7 +179,7 @@ func (d *decider) failTurn(turn *Turn, failure TurnFailure) {
 	case failure.Elsewhere:
 		e.BackMs = back
 	default:
-		if e.RetryAtMs = turn.retryAt(back); e.RetryAtMs != back {
+		if e.RetryAtMs = turn.retryAt(back, failure.Second); e.RetryAtMs != back {
 			e.BackMs = back
 		}
 	}

@@ -155,6 +155,7 @@ type TurnStarted struct {
 	Memory  *Remembrance `json:"memory,omitempty"`  // what was recalled for it, nil for nothing
 	Context *ContextUse  `json:"context,omitempty"` // nil where nobody counted
 	Offers  []Offer      `json:"offers,omitempty"`  // every model that was looked at
+	Hedge   *Hedge       `json:"hedge,omitempty"`   // Reserve covers it too
 }
 
 // TurnAnswered is a whole, classified answer.
@@ -169,6 +170,8 @@ type TurnAnswered struct {
 
 	Thread   *Text  `json:"thread,omitempty"`   // what the model wants back with the answer; nobody else reads it
 	ThreadOf string `json:"threadOf,omitempty"` // the model that gave it
+
+	Hedged *Hedged `json:"hedged,omitempty"` // nil where one model was asked; Cost is of both
 }
 
 // Usage counts the tokens of one request.
@@ -197,6 +200,7 @@ type TurnFailed struct {
 	Unknown   bool   `json:"unknown,omitempty"`   // the request may have been billed
 	Retryable bool   `json:"retryable"`
 	BackMs    int64  `json:"backMs,omitempty"` // when the same model may be asked again; 0: at RetryAtMs
+	Second    Second `json:"second,omitempty"` // of a turn with two models; what is said above is then of the first
 }
 
 // CallProposed is one call of an answer, in the model's order.

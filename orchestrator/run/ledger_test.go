@@ -13,6 +13,7 @@ import (
 // above its reservation is the overrun.
 type ledger struct {
 	turn    run.Amount
+	second  *run.Hedge // of the turn
 	calls   map[int]run.Amount
 	carves  map[string]run.Amount // by child
 	settled run.Amount
@@ -27,14 +28,19 @@ func newLedger() ledger { return ledger{calls: map[int]run.Amount{}, carves: map
 func (l *ledger) note(t *rapid.T, s *run.State, event run.Event) {
 	switch e := event.(type) {
 	case run.TurnStarted:
-		l.turn = e.Reserve
+		l.turn, l.second = e.Reserve, e.Hedge
 	case run.TurnAnswered:
-		l.settle(e.Cost, l.turn)
+		var kept run.Amount
+		if e.Hedged != nil && e.Hedged.Unknown {
+			if kept = l.second.Reserve; e.Hedged.By == l.second.Model {
+				kept = l.turn.Minus(kept)
+			}
+		}
+		l.unknown = l.unknown.Plus(kept)
+		l.settle(e.Cost, l.turn.Minus(kept))
 		l.turn = run.Amount{}
 	case run.TurnFailed:
-		if e.Unknown {
-			l.unknown = l.unknown.Plus(l.turn)
-		}
+		l.unknown = l.unknown.Plus(keptOf(e, l.turn, l.second))
 		l.turn = run.Amount{}
 	case run.CallIntended:
 		require.Zero(t, l.calls[e.Call], "two reservations for one call")
@@ -68,6 +74,25 @@ func (l *ledger) note(t *rapid.T, s *run.State, event run.Event) {
 		l.settle(e.Settled, l.carves[e.Child].Minus(e.Unknown))
 		delete(l.carves, e.Child)
 	}
+}
+
+// keptOf is what stays held of a turn's reservation when it failed.
+func keptOf(e run.TurnFailed, reserve run.Amount, second *run.Hedge) run.Amount {
+	var kept run.Amount
+	switch {
+	case second == nil || e.Second == run.SecondUnsaid:
+		if e.Unknown {
+			kept = reserve
+		}
+	default:
+		if e.Unknown {
+			kept = reserve.Minus(second.Reserve)
+		}
+		if e.Second == run.SecondUnknown {
+			kept = kept.Plus(second.Reserve)
+		}
+	}
+	return kept
 }
 
 func (l *ledger) keep(call int) {

@@ -114,11 +114,11 @@ func (s *State) foldOutage(e ModelsOut) error {
 }
 
 // retryAt is when a turn whose attempt failed is tried again: as soon as one of
-// the models that failed in it may be asked.
-func (t *Turn) retryAt(backMs int64) int64 {
+// the models that failed in it before may be asked.
+func (t *Turn) retryAt(backMs int64, second Second) int64 {
 	at := backMs
 	for _, rest := range t.Rests {
-		if rest.Model != t.Model {
+		if rest.Model != t.Model && !(second.failed() && rest.Model == t.Hedge.Model) {
 			at = min(at, rest.UntilMs)
 		}
 	}
@@ -126,17 +126,17 @@ func (t *Turn) retryAt(backMs int64) int64 {
 }
 
 // rest leaves a model alone for the turn until a time.
-func (t *Turn) rest(untilMs int64) {
+func (t *Turn) rest(model string, untilMs int64) {
 	if untilMs == 0 {
 		return
 	}
 	for i := range t.Rests {
-		if t.Rests[i].Model == t.Model {
+		if t.Rests[i].Model == model {
 			rests := append([]Rest(nil), t.Rests...)
 			rests[i].UntilMs = untilMs
 			t.Rests = rests
 			return
 		}
 	}
-	t.Rests = append(t.Rests, Rest{Model: t.Model, UntilMs: untilMs})
+	t.Rests = append(t.Rests, Rest{Model: model, UntilMs: untilMs})
 }

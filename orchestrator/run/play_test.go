@@ -136,7 +136,12 @@ func (p *player) serve(effect run.Effect) {
 			p.send(run.AwaitModels{Turn: e.Turn, Attempt: e.Attempt, BackMs: p.nowMs + int64(p.upTo("back", 9))})
 			return
 		}
-		p.send(run.BeginTurn{Epoch: p.epoch, Model: "m", Reserve: p.amount("reserve"), Steers: steers})
+		begin := run.BeginTurn{Epoch: p.epoch, Model: "m", Reserve: p.amount("reserve"), Steers: steers}
+		if p.upTo("hedged", 2) == 0 {
+			begin.Hedge = &run.Hedge{Model: "n", AfterMs: 10, Reserve: p.amount("second reserve")}
+			begin.Reserve = begin.Reserve.Plus(begin.Hedge.Reserve)
+		}
+		p.send(begin)
 	case run.DispatchCall:
 		begin := run.BeginCall{Epoch: p.epoch, Call: e.Call, Key: fmt.Sprint("k", e.Call), Inputs: noArguments}
 		if p.s.Call(e.Call).Delegate != "" {
@@ -208,12 +213,24 @@ func (p *player) ask(call *run.Call) run.ReportCall {
 
 func (p *player) answer(turn *run.Turn) run.ReportTurn {
 	report := run.ReportTurn{Turn: turn.Number, Attempt: turn.Attempt, Cost: p.amount("cost")}
+	second := run.SecondUnsaid
+	if turn.Hedge != nil {
+		second = rapid.SampledFrom([]run.Second{run.SecondUnsaid, run.SecondUnasked, run.SecondFailed, run.SecondUnknown}).Draw(p.t, "second")
+	}
 	if p.upTo("failure", 5) == 0 {
 		report.Failure = &run.TurnFailure{Cause: "OUTAGE", Retryable: p.upTo("retryable", 4) > 0, Out: p.chance("out"), Elsewhere: p.chance("elsewhere"), Unknown: p.chance("billed")}
 		if p.upTo("too long", 3) == 0 {
 			report.Failure = &run.TurnFailure{Cause: run.TooLong}
 		}
+		report.Failure.Second = second
 		return report
+	}
+	if turn.Hedge != nil && p.chance("both asked") {
+		report.Hedged = &run.Hedged{By: rapid.SampledFrom([]string{turn.Model, turn.Hedge.Model}).Draw(p.t, "by"), Unknown: p.chance("other billed")}
+		if p.chance("late") {
+			report.Hedged.Unknown, report.Hedged.Usage, report.Hedged.Cost = false, &run.Usage{Output: 1}, p.amount("late cost")
+			report.Cost = report.Cost.Plus(report.Hedged.Cost)
+		}
 	}
 	report.Class = rapid.SampledFrom(answers).Draw(p.t, "class")
 	text := p.text()

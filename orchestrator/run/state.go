@@ -112,7 +112,9 @@ type Turn struct {
 	Attempt   int
 	Forgiven  int // attempts that do not count against the limit
 	Epoch     uint64
-	Model     string
+	Model     string // that answered, or is asked
+	First     string // that is asked first
+	Hedge     *Hedge // that is asked too if it keeps silent, nil for none
 	Why       string
 	Reserve   Amount
 	Context   *ContextUse // of its last attempt, nil where nobody counted

@@ -30,7 +30,8 @@ var storedLater = map[string]string{"recalling": "version2", "waiting for childr
 	"showing":  "version4",
 	"wanting":  "version4", "given": "version4", "not given": "version4",
 	"asked by a server":   "version4",
-	"parked with a child": "version3", "a child at its deadline": "version3", "branches": "version3", "models out": "version4", "a model at rest": "version4"}
+	"parked with a child": "version3", "a child at its deadline": "version3", "branches": "version3", "models out": "version4", "a model at rest": "version4",
+	"a second model": "version5", "by a second model": "version5"}
 
 // stored is one journal, what a run is that is read from it, and how it goes on.
 type stored struct {
@@ -329,6 +330,20 @@ var storedRuns = map[string]stored{
 		w.do(run.ReportTurn{Turn: 1, Attempt: 1, Failure: &run.TurnFailure{Cause: "OVERLOADED", Retryable: true, Out: true, Elsewhere: true, RetryAfterMs: 7000}})
 	}, run.StatusRunning, []string{"turn/1/2"}, func(t *testing.T, w *world) {
 		require.Equal(t, []run.Rest{{Model: "m", UntilMs: w.nowMs + 7000}}, w.s.LastTurn().Rests)
+	}},
+	"a second model": {func(w *world) { w.hedges() }, run.StatusRunning, nil, func(t *testing.T, w *world) {
+		w.do(run.Recover{Epoch: 2})
+		require.Equal(t, usd(16), w.s.Budget.Unknown)
+	}},
+	"by a second model": {func(w *world) {
+		w.hedges()
+		w.do(run.ReportTurn{Turn: 1, Attempt: 1, Failure: &run.TurnFailure{Cause: "OVERLOADED", Retryable: true, Second: run.SecondUnknown}})
+		w.nowMs = w.s.LastTurn().RetryAtMs
+		w.hedges()
+		w.do(run.ReportTurn{Turn: 1, Attempt: 2, Class: run.ClassText, Text: &run.Text{ID: "done"}, Cost: usd(3), Hedged: &run.Hedged{By: "n", Unknown: true}})
+	}, run.StatusRunning, []string{"verify/1/1"}, func(t *testing.T, w *world) {
+		require.Equal(t, "n", w.s.LastTurn().Model)
+		require.Equal(t, usd(7+9), w.s.Budget.Unknown)
 	}},
 	"recalling": {func(w *world) {
 		w.do(remembers(run.RecallGoal, item("hotels", "1", "")))

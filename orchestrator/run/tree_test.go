@@ -117,9 +117,7 @@ func (w *tree) book(n *node, event run.Event) {
 	case run.TurnAnswered:
 		n.settled = n.settled.Plus(e.Cost)
 	case run.TurnFailed:
-		if e.Unknown {
-			n.unknown = n.unknown.Plus(n.s.LastTurn().Reserve)
-		}
+		n.unknown = n.unknown.Plus(keptOf(e, n.s.LastTurn().Reserve, n.s.LastTurn().Hedge))
 	case run.CallIntended:
 		if n.s.Call(e.Call).Delegate == "" {
 			w.intents = append(w.intents, n)

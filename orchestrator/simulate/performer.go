@@ -75,7 +75,8 @@ func (w performer) turn(view engine.View, e run.TakeTurn) engine.Prepared {
 	begin.Memory = recalls(view.State, e)
 	asking := modelAsking{id: id, effect: e, limitMs: limit, tooLong: w.p.sim.overflows(view.State), given: view.State.Authority.Includes(w.p.sim.rules.given()),
 		served: view.State.Authority.Tools[served].Revision}
-	return engine.Prepared{Command: begin, Perform: func(ctx context.Context) engine.Performed { return w.ask(ctx, asking) }}
+	w.hedge(view, &begin)
+	return engine.Prepared{Command: begin, Perform: func(ctx context.Context) engine.Performed { return w.hedged(begin, w.ask(ctx, asking)) }}
 }
 
 // modelAsking is one model request on its way.

@@ -20,7 +20,7 @@ type Key struct{ Endpoint, Model string }
 
 // KeyOf returns the key of an entry of a catalogue.
 func KeyOf(m catalogue.Model) Key {
-	return Key{Endpoint: cmp.Or(m.Endpoint, m.Provider), Model: cmp.Or(m.Script, m.Model, m.Name)}
+	return Key{Endpoint: m.Place(), Model: cmp.Or(m.Script, m.Model, m.Name)}
 }
 
 // Config says when a model is left alone, and how long.

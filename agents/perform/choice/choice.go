@@ -145,18 +145,29 @@ func (c *Choosing) Choose(nowMs int64) route.Choice {
 	for {
 		found := route.Choose(c.need, c.candidates, nowMs)
 		at := slices.IndexFunc(c.candidates, func(candidate route.Candidate) bool { return candidate.Name == found.Model })
-		if at < 0 || c.health == nil || c.health.Claim(health.KeyOf(c.candidates[at].Model), c.who) {
+		if at < 0 || c.Claim(c.candidates[at].Model) {
 			return found
 		}
 		c.candidates[at].OutMs = nowMs + 1 + ceilMs(c.health.Rest(health.KeyOf(c.candidates[at].Model), c.who))
 	}
 }
 
-// Elsewhere reports whether another model than the one that failed could be
-// asked at once.
-func (c *Choosing) Elsewhere(failed string, nowMs int64) bool {
+// Second is the model that may be asked beside the one that is taken, "" for
+// none.
+func (c *Choosing) Second(taken string, nowMs int64) string {
+	return route.Second(c.need, c.candidates, taken, nowMs)
+}
+
+// Claim says that a model is about to be asked, and reports whether it may.
+func (c *Choosing) Claim(m catalogue.Model) bool {
+	return c.health == nil || c.health.Claim(health.KeyOf(m), c.who)
+}
+
+// Elsewhere reports whether another model than those that failed could be asked
+// at once.
+func (c *Choosing) Elsewhere(nowMs int64, failed ...string) bool {
 	c.look(nowMs)
-	others := slices.DeleteFunc(slices.Clone(c.candidates), func(candidate route.Candidate) bool { return candidate.Name == failed })
+	others := slices.DeleteFunc(slices.Clone(c.candidates), func(candidate route.Candidate) bool { return slices.Contains(failed, candidate.Name) })
 	return slices.ContainsFunc(others, func(candidate route.Candidate) bool { return c.need.Refuses(candidate, nowMs) == "" })
 }
 

@@ -44,6 +44,7 @@ type fact struct {
 	Status, Reason                 any // of an end; a person's reason is a text
 	Of                             string
 	Purpose                        run.Purpose
+	Hedged                         run.Hedged
 	Accepted                       []string
 	Unverified                     bool
 	Evidence                       any // whether a steer is one; of a finding its text
@@ -85,6 +86,9 @@ func (t *timeline) sentences(kind run.EventKind, f fact) []string {
 	}
 	switch kind {
 	case run.KindTurnAnswered:
+		if f.Hedged.By != "" {
+			return one("turn %d answered by %s, of two models that were asked: %s", f.Turn, f.Hedged.By, f.Class)
+		}
 		return one("turn %d answered: %s", f.Turn, f.Class)
 	case run.KindCompacted:
 		return one("turn %d with less: turns to %d and %d messages before in brief (%s)", f.Turn, f.Through, f.Said, f.Cause)

@@ -85,6 +85,9 @@ func (l *telling) tellTurn(ctx context.Context, event run.Event) {
 		l.begin(ctx, l.turn, "", "chat "+e.Model, trace.SpanKindClient, semconv.GenAIOperationNameChat, semconv.GenAIRequestModel(e.Model), keyAttempt.Int(e.Attempt))
 	case run.TurnAnswered:
 		u := e.Usage
+		if e.Hedged != nil {
+			l.note(l.turn, "hedged", semconv.GenAIResponseModel(e.Hedged.By))
+		}
 		l.end(l.turn, "", append(l.text(semconv.GenAIOutputMessagesKey, e.Text), keyClass.String(string(e.Class)), keyCost.Int64(e.Cost.MicroUSD),
 			semconv.GenAIUsageInputTokens(int(u.Input+u.CacheRead+u.CacheWrite)), semconv.GenAIUsageOutputTokens(int(u.Output+u.Reasoning)),
 			semconv.GenAIUsageCacheReadInputTokens(int(u.CacheRead)), semconv.GenAIUsageCacheCreationInputTokens(int(u.CacheWrite)))...)

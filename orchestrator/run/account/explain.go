@@ -216,11 +216,11 @@ func (e explainer) turns() []string {
 			lines = append(lines, recalled(fmt.Sprintf("turn %d", turn.Number), marks, remembrance)...)
 			marks += len(remembrance.Items)
 		}
-		line := fmt.Sprintf("turn %d with %s (%s), attempt %d: %s", turn.Number, cmp.Or(turn.Model, "no model"), turn.Why, turn.Attempt, turn.Phase)
+		line := fmt.Sprintf("turn %d with %s (%s), attempt %d: %s", turn.Number, cmp.Or(turn.First, "no model"), turn.Why, turn.Attempt, turn.Phase)
 		if a := turn.Answer; a != nil {
-			line = fmt.Sprintf("turn %d with %s (%s): %s, %d tokens, %d micro-dollars", turn.Number, turn.Model, turn.Why, a.Class, a.Cost.Tokens, a.Cost.MicroUSD)
+			line = fmt.Sprintf("turn %d with %s (%s): %s, %d tokens, %d micro-dollars", turn.Number, turn.First, turn.Why, a.Class, a.Cost.Tokens, a.Cost.MicroUSD)
 		}
-		lines = append(append(lines, line+used(turn)), offers(turn)...)
+		lines = append(append(append(lines, line+used(turn)), hedged(turn)...), offers(turn)...)
 	}
 	return lines
 }

@@ -95,7 +95,7 @@ func offers(turn run.Turn) []string {
 	var lines []string
 	for _, offer := range turn.Offers {
 		switch {
-		case offer.Model == turn.Model:
+		case offer.Model == turn.First || offer.Model == turn.Model:
 		case offer.Refusal != "":
 			lines = append(lines, fmt.Sprintf("turn %d not with %s: %s", turn.Number, offer.Model, offer.Refusal))
 		default:

@@ -33,8 +33,7 @@ func (w *world) prepare(i int, effect run.Effect) []action {
 	}
 	switch e := effect.(type) {
 	case run.TakeTurn:
-		return w.turns(e, submit, intend(run.BeginTurn{Epoch: epoch, Model: "m", Reserve: run.Amount{MicroUSD: turnCost, Tokens: turnCost},
-			Steers: w.openSteers(), Memory: w.recalls(e)}, &hand{Key: e.Key(), Turn: e.Turn, Attempt: e.Attempt}))
+		return w.turns(e, submit, w.intents(epoch, e, intend))
 	case run.CollectChildren:
 		return w.collect(i, e.Key())
 	case run.StartReview:
@@ -81,6 +80,19 @@ func (w *world) turns(e run.TakeTurn, submit func(string, run.Command, func(*wor
 		begins = append(begins, submit(" finds no model", run.AwaitModels{Turn: e.Turn, Attempt: e.Attempt}, func(w *world) { w.left.Outages-- }))
 	}
 	return begins
+}
+
+// intents begin a turn with one model, or with a second one held ready.
+func (w *world) intents(epoch uint64, e run.TakeTurn, intend func(run.Command, *hand) []action) []action {
+	begin := run.BeginTurn{Epoch: epoch, Model: "m", Reserve: run.Amount{MicroUSD: turnCost, Tokens: turnCost}, Steers: w.openSteers(), Memory: w.recalls(e)}
+	begins := intend(begin, &hand{Key: e.Key(), Turn: e.Turn, Attempt: e.Attempt})
+	if w.left.Hedges == 0 {
+		return begins
+	}
+	begin.Hedge = &run.Hedge{Model: "n", AfterMs: 1, Reserve: begin.Reserve}
+	begin.Reserve = begin.Reserve.Plus(begin.Reserve)
+	both := intend(begin, &hand{Key: e.Key(), Turn: e.Turn, Attempt: e.Attempt, Hedged: true})[0]
+	return append(begins, action{both.name + " with a second model", func(w *world) error { w.left.Hedges--; return both.do(w) }})
 }
 
 func (w *world) checks(e run.Verify, submit func(string, run.Command, func(*world)) action) []action {
@@ -270,8 +282,30 @@ func (w *world) turnActions(name string, i, h int, held hand) []action {
 		all = append(all, reply(" goes out", run.ReportTurn{Failure: &run.TurnFailure{Cause: "OUTAGE", Retryable: true, Out: true}}, out),
 			reply(" goes elsewhere", run.ReportTurn{Failure: &run.TurnFailure{Cause: "OUTAGE", Retryable: true, Out: true, Elsewhere: true}}, out))
 	}
+	if held.Hedged {
+		all = append(all, w.hedgeActions(reply)...)
+	}
 	if w.scope.Refusal {
 		all = append(all, reply(" refuses", run.ReportTurn{Class: run.ClassRefusal}, nil), reply(" empty", run.ReportTurn{Class: run.ClassEmpty}, nil))
 	}
 	return all
+}
+
+// hedgeActions let a turn of two models end in every way that differs: who
+// answers, and what became of the other request.
+func (w *world) hedgeActions(reply func(string, run.ReportTurn, func(*world)) action) []action {
+	answers := func(does string, hedged run.Hedged) action {
+		return reply(does, run.ReportTurn{Class: run.ClassText, Text: &run.Text{ID: "answer"}, Hedged: &hedged}, nil)
+	}
+	fails := func(does string, failure run.TurnFailure) action {
+		failure.Cause, failure.Retryable = "OUTAGE", true
+		return reply(does, run.ReportTurn{Failure: &failure}, nil)
+	}
+	return []action{
+		answers(" answers, and drops the second", run.Hedged{By: "m", Unknown: true}),
+		answers(" is answered by the second", run.Hedged{By: "n", Unknown: true}),
+		answers(" is answered by the second, and by the first too late", run.Hedged{By: "n", Usage: &run.Usage{Output: 1}, Cost: run.Amount{MicroUSD: 1}}),
+		fails(" fails before the second is asked", run.TurnFailure{Unknown: true, Second: run.SecondUnasked}),
+		fails(" fails with both", run.TurnFailure{Second: run.SecondUnknown}),
+	}
 }

@@ -70,6 +70,8 @@ func scopes() []Scope {
 		{Name: "models out, cancelled or parked", Claims: 1, Outages: 2, Cancels: 1, Parks: 1, Limits: few},
 		{Name: "models out after a call", Calls: []Proposed{read}, Claims: 1, Outages: 2, Limits: few},
 		{Name: "models out below", Below: true, Claims: 1, Outages: 2, Limits: final},
+		{Name: "a second model", Claims: 2, Hedges: 2, Cancels: 1, Limits: few}, {Name: "a second model, final limits", Claims: 1, Hedges: 2, Failures: 1, Limits: final},
+		{Name: "a second model, interrupted", Claims: 1, Hedges: 1, Steers: 1, Voids: true, Limits: few}, {Name: "a second model, parked", Claims: 1, Hedges: 1, Parks: 1, Limits: few},
 		{Name: "park", Calls: []Proposed{keyed}, Claims: 1, Parks: 1, Cancels: 1, Limits: limits},
 		{Name: "checks", Claims: 1, Unchecked: 2, Wrong: 2, Steers: 1, Limits: few},
 		{Name: "no turn is paid for", Claims: 1, Cancels: 1, Parks: 1, Limits: limits, Poor: true},

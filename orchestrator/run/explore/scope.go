@@ -23,6 +23,7 @@ type Scope struct {
 	Duplicates int           // outcomes that are reported twice
 	Failures   int           // of model requests
 	Outages    int           // times that no model can be asked
+	Hedges     int           // turns with a second model
 	Unknowns   int           // tool outcomes that the worker itself cannot tell
 	Repeats    int           // times that a person asks for a repeat
 	Parks      int

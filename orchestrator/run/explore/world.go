@@ -55,6 +55,7 @@ type hand struct {
 	Key      string
 	Turn     int
 	Attempt  int
+	Hedged   bool // a second model may be asked for the turn
 	Call     int
 	Intent   int
 	Done     bool // it was performed

@@ -15,11 +15,15 @@ type books struct {
 	settled  run.Amount
 	unknown  run.Amount
 	repeated map[int]bool // calls that may be repeated without asking: each attempt has its own hold
+	second   string       // model that is asked too for the turn in flight
 	final    bool         // a limit ends the run
 	closing  bool
 }
 
-const turnHold = "turn"
+const (
+	turnHold   = "turn"
+	secondHold = "turn, second model"
+)
 
 func callHold(call int) string { return "call/" + strconv.Itoa(call) }
 
@@ -80,17 +84,42 @@ func (b *books) note(event run.Event) *Broken {
 func (b *books) noteTurn(event run.Event) *Broken {
 	switch e := event.(type) {
 	case run.TurnStarted:
-		return b.hold(turnHold, e.Reserve)
+		return b.holdTurn(e)
 	case run.TurnAnswered:
-		b.settle(turnHold, e.Cost, run.Amount{})
-	case run.TurnFailed:
-		var unknown run.Amount
-		if e.Unknown {
-			unknown = b.holds[turnHold]
+		other := secondHold
+		if e.Hedged != nil && e.Hedged.By == b.second {
+			other = turnHold
 		}
-		b.settle(turnHold, run.Amount{}, unknown)
+		var unknown run.Amount
+		if e.Hedged != nil && e.Hedged.Unknown {
+			unknown = b.holds[other]
+		}
+		b.settle(turnHold, e.Cost, unknown)
+		b.settle(secondHold, run.Amount{}, run.Amount{})
+	case run.TurnFailed:
+		var first, second run.Amount
+		if e.Unknown {
+			first = b.holds[turnHold]
+		}
+		if e.Second == run.SecondUnknown || e.Second == run.SecondUnsaid && e.Unknown {
+			second = b.holds[secondHold]
+		}
+		b.settle(turnHold, run.Amount{}, first)
+		b.settle(secondHold, run.Amount{}, second)
 	}
 	return nil
+}
+
+// holdTurn reserves for the one or two requests of a turn.
+func (b *books) holdTurn(e run.TurnStarted) *Broken {
+	if b.second = ""; e.Hedge == nil {
+		return b.hold(turnHold, e.Reserve)
+	}
+	b.second = e.Hedge.Model
+	if broken := b.hold(turnHold, e.Reserve.Minus(e.Hedge.Reserve)); broken != nil {
+		return broken
+	}
+	return b.hold(secondHold, e.Hedge.Reserve)
 }
 
 func (b *books) noteCall(event run.Event) *Broken {

@@ -82,15 +82,23 @@ type report struct {
 	others map[string]*graph.ModelComparison
 }
 
+// row is that of a model of an agent.
+func (r reports) row(agent, name string) *report {
+	key := [2]string{agent, name}
+	if r[key] == nil {
+		r[key] = &report{graph.ModelReport{Agent: agent, Model: name}, map[string]*graph.ModelComparison{}}
+	}
+	return r[key]
+}
+
 func (r reports) add(o agents.Organisation, agent string, turn *run.Turn) {
-	key := [2]string{agent, turn.Model}
-	row := r[key]
-	if row == nil {
-		row = &report{graph.ModelReport{Agent: agent, Model: turn.Model}, map[string]*graph.ModelComparison{}}
-		r[key] = row
+	row, cost := r.row(agent, turn.Model), turn.Answer.Cost
+	if other := turn.Other(); other != "" && turn.Answer.Hedged.Usage != nil {
+		late := r.row(agent, other) // its answer was not taken: it has no turn for it
+		late.Spent, cost = late.Spent.Plus(turn.Answer.Hedged.Cost), cost.Minus(turn.Answer.Hedged.Cost)
 	}
 	row.Turns++
-	row.Spent = row.Spent.Plus(turn.Answer.Cost)
+	row.Spent = row.Spent.Plus(cost)
 	for _, offer := range turn.Offers {
 		if offer.Model == turn.Model {
 			continue
@@ -107,7 +115,7 @@ func (r reports) add(o agents.Organisation, agent string, turn *run.Turn) {
 		entry, _ := o.Model(offer.Model)
 		other.Turns++
 		other.Cost += model.Prices(entry.Prices).Cost(model.Usage(turn.Answer.Usage))
-		other.Instead += turn.Answer.Cost.MicroUSD
+		other.Instead += cost.MicroUSD
 	}
 }
 
