@@ -116,3 +116,8 @@ func TestOnlyACompletedRunIsASuccess(t *testing.T) {
 	}
 	require.NoError(t, outcome(client.Run{Status: "WAITING"}))
 }
+
+func TestTheTimelineSaysWhichOfTwoModelsAnswered(t *testing.T) {
+	require.Equal(t, "    1 turn 1 answered by b, of two models that were asked: TEXT\n",
+		shown(t, &hints{}, run.TurnAnswered{Turn: 1, Class: run.ClassText, Hedged: &run.Hedged{By: "b"}}))
+}
