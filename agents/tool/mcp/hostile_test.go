@@ -90,7 +90,7 @@ func serves(serve func(r *raw)) func(*mcp.Config) {
 			fromServer, out := io.Pipe()
 			p := &rawProcess{Reader: fromServer, Writer: toServer, ended: make(chan struct{}), close: func() { _ = in.Close(); _ = fromServer.Close() }}
 			go func() {
-				defer out.Close() //nolint:errcheck // a pipe in memory
+				defer out.Close()
 				serve(&raw{in: bufio.NewReader(in), out: out, ended: p.ended})
 			}()
 			return p, nil
@@ -375,7 +375,7 @@ func TestAProcessThatLeavesOthersBehindIsClosed(t *testing.T) {
 	left := make([]byte, 5)
 	_, err = io.ReadFull(process, left)
 	require.NoError(t, err)
-	text, err := os.ReadFile(pid) //nolint:gosec // the test's own
+	text, err := os.ReadFile(pid)
 	require.NoError(t, err)
 	id, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
