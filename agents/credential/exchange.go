@@ -134,9 +134,12 @@ func (s *Store) assertion(tokenURL string, use Use) (string, error) {
 // Transport shows a credential to its audience and to nobody else: requests to
 // any other origin go as they are.
 type Transport struct {
-	Secret    func(*http.Request) (Secret, error)
-	Audience  string // origin
-	Header    string // by default Authorization, with "Bearer " before it
+	Secret   func(*http.Request) (Secret, error)
+	Audience string // origin
+	Header   string // by default Authorization, with "Bearer " before it
+	// Stands is what a library was given in place of the secret: where it stands
+	// in a header, the secret is put. Header is not looked at then.
+	Stands    string
 	Transport http.RoundTripper
 }
 
@@ -154,6 +157,14 @@ func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	shown := request.Clone(request.Context())
+	if t.Stands != "" {
+		for _, values := range shown.Header {
+			for i := range values {
+				values[i] = strings.ReplaceAll(values[i], t.Stands, value)
+			}
+		}
+		return t.Transport.RoundTrip(shown)
+	}
 	for _, name := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key"} {
 		shown.Header.Del(name)
 	}

@@ -139,11 +139,16 @@ func btoi(b bool) int {
 	return 0
 }
 
-// Known reports whether a credential of this name is configured.
-func (s *Store) Known(reference string) bool {
-	_, isValue := s.config.Values[reference]
-	_, isEntry := s.config.Entries[reference]
-	return isValue || isEntry
+// For reports whether a credential of this name is configured for an audience.
+func (s *Store) For(reference, audience string) bool {
+	if _, isValue := s.config.Values[reference]; isValue {
+		return audience != ""
+	}
+	return s.config.Entries[reference].serves(audience)
+}
+
+func (e Entry) serves(audience string) bool {
+	return slices.ContainsFunc(e.Audience, func(allowed string) bool { return sameAudience(allowed, audience) })
 }
 
 // Secret returns the secret for one use, read anew. Errors: ErrUnknown,
@@ -159,7 +164,7 @@ func (s *Store) Secret(ctx context.Context, use Use) (Secret, error) {
 	if !found {
 		return Secret{}, fmt.Errorf("%w: %q", ErrUnknown, use.Reference)
 	}
-	if !slices.ContainsFunc(entry.Audience, func(allowed string) bool { return sameAudience(allowed, use.Audience) }) {
+	if !entry.serves(use.Audience) {
 		return Secret{}, ErrAudience
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)

@@ -35,6 +35,11 @@ type Server struct {
 	Timer     Timer             // by default the system's
 }
 
+// Direct dials anything, without a proxy.
+func Direct() *http.Transport {
+	return &http.Transport{ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 32, IdleConnTimeout: 90 * time.Second}
+}
+
 // Timer calls expired once after a while, unless it is stopped before.
 type Timer func(after time.Duration, expired func()) (stop func())
 
@@ -77,7 +82,7 @@ func (s Server) Open() (Server, *http.Client, error) {
 		}
 	}
 	if s.Transport == nil {
-		s.Transport = &http.Transport{ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 32, IdleConnTimeout: 90 * time.Second}
+		s.Transport = Direct()
 	}
 	return s, &http.Client{
 		Transport:     through{s.Transport},

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/agents"
+	"gantry.dev/agents/credential"
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/cmd/gantry/wire"
 )
@@ -162,4 +163,29 @@ func stored(t *testing.T, folder string) map[string][]byte {
 		return err
 	}))
 	return found
+}
+
+// A model's key is had at each request, for the model's own address: what is
+// rotated counts at once.
+func TestAModelsKeyIsHadAtEachRequest(t *testing.T) {
+	t.Parallel()
+	url, asked := failing(t)
+	file := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(file, []byte("first-key"), 0o600))
+	h := openHouse(t, plan{organisation: func(o *agents.Organisation) {
+		o.Models = append(o.Models, agents.Model{Name: "keyed", Provider: "openai", Model: "m", Endpoint: url, Secret: "keyed", Tier: 2, Context: 200_000,
+			MaxOutput: 4_000, Tools: true, Residency: "local", Free: true})
+		revised("policy-librarian", func(r *agents.Revision) { r.Models = []string{"keyed"} })(o)
+	}, config: func(c *wire.Config) {
+		c.Credentials = map[string]credential.Entry{"keyed": {From: "file:" + file, Audience: []string{url}}}
+	}})
+	amara := h.as(asker)
+	for _, key := range []string{"first-key", "second-key"} {
+		require.NoError(t, os.WriteFile(file, []byte(key), 0o600))
+		run, err := amara.StartRun(t.Context(), client.Start{Agent: "policy-librarian", Goal: "Hello."})
+		require.NoError(t, err)
+		amara.until(run.ID, "turn_failed")
+		require.Contains(t, string(asked()), "Bearer "+key+"\n")
+	}
+	require.NotContains(t, string(asked()), "by-reference")
 }

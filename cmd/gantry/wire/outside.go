@@ -1,15 +1,18 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"path/filepath"
 	"strconv"
 
 	"gantry.dev/agents"
 	"gantry.dev/agents/catalogue"
+	"gantry.dev/agents/credential"
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/model/anthropic"
 	"gantry.dev/agents/model/exchange"
@@ -76,23 +79,33 @@ func (p *Platform) provider(entry agents.Model) (model.Provider, error) {
 	}
 	server := exchange.Server{BaseURL: entry.Endpoint}
 	if entry.Secret != "" {
-		key, known := p.Config.Secrets[entry.Secret]
-		if !known {
-			p.Config.Log.Warn("model left out: its secret is not configured", "model", entry.Name)
+		audience := cmp.Or(entry.Endpoint, bases[entry.Provider])
+		if !p.secrets.For(entry.Secret, audience) {
+			p.Config.Log.Warn("model left out: its secret is not configured for its address", "model", entry.Name)
 			return nil, nil
 		}
-		server.Key = key
+		server.Key = keyStands
+		server.Transport = credential.Transport{Audience: audience, Stands: keyStands, Transport: exchange.Direct(),
+			Secret: func(r *http.Request) (credential.Secret, error) {
+				return p.secrets.Secret(r.Context(), credential.Use{Reference: entry.Secret, Audience: audience})
+			}}
 	}
 	return ProviderAt(entry.Provider, server, entry.Reasoning)
 }
+
+// keyStands is what libraries of providers are given for a key: what they send is
+// the key of that moment, and only to the model's own address.
+const keyStands = "key-by-reference"
+
+// bases are where the providers' own models answer.
+var bases = map[string]string{catalogue.OpenAI: openai.BaseURL, catalogue.Anthropic: anthropic.BaseURL, catalogue.Gemini: gemini.BaseURL}
 
 // ProviderAt opens a provider by its name, at its own servers where no base URL
 // is given. One whose model reasons is asked to show a summary of it.
 func ProviderAt(name string, server exchange.Server, reasoning bool) (model.Provider, error) {
 	own := server.BaseURL == ""
-	base := map[string]string{catalogue.OpenAI: openai.BaseURL, catalogue.Anthropic: anthropic.BaseURL, catalogue.Gemini: gemini.BaseURL}[name]
 	if own {
-		server.BaseURL = base
+		server.BaseURL = bases[name]
 	}
 	switch name {
 	case catalogue.OpenAI:
