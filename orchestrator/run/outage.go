@@ -118,7 +118,7 @@ func (s *State) foldOutage(e ModelsOut) error {
 func (t *Turn) retryAt(backMs int64, second Second) int64 {
 	at := backMs
 	for _, rest := range t.Rests {
-		if rest.Model != t.Model && !(second.failed() && rest.Model == t.Hedge.Model) {
+		if rest.Model != t.Model && (!second.failed() || rest.Model != t.Hedge.Model) {
 			at = min(at, rest.UntilMs)
 		}
 	}
