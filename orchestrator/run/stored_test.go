@@ -292,7 +292,7 @@ var storedRuns = map[string]stored{
 		require.False(t, w.s.Brief().Shows(w.s.Call(1)))
 		w.refused("STALE", run.Compact{Turn: 2, Attempt: 1, Cause: run.CompactedForRoom, Model: "m", Brief: run.Brief{Excerpt: 10}})
 	}},
-	"wanting": {func(w *world) { w.turn("wanted") }, run.StatusWaiting, nil, func(t *testing.T, w *world) {
+	"wanting": {func(w *world) { w.turn("wanted") }, run.StatusWaiting, nil, func(_ *testing.T, w *world) {
 		w.do(w.consent("ap-wanted-1-0", true)) // the digest of what was asked for is still the same
 		w.do(run.Judge{Call: 1, Inputs: noArguments})
 		w.attempt(1)
@@ -302,7 +302,7 @@ var storedRuns = map[string]stored{
 		w.turn("wanted", "request")
 		w.do(w.consent("ap-wanted-1-0", true))
 		w.do(w.consent("ap-request-1-1", true))
-	}, run.StatusRunning, []string{"judge/1"}, func(t *testing.T, w *world) {
+	}, run.StatusRunning, []string{"judge/1"}, func(_ *testing.T, w *world) {
 		w.do(run.Judge{Call: 1, Inputs: noArguments})
 		w.attempt(1)
 	}},
