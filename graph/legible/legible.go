@@ -20,6 +20,9 @@ func Outside(text string) string {
 	return written(text, func(at int) bool { return acts(text, at) })
 }
 
+// oneOf reports whether a character is among some.
+func oneOf(char, set string) bool { return strings.Contains(set, char) }
+
 // acts reports whether an escape of the character breaks something: what follows
 // a text in brackets, the beginning of a tag, the end of a scheme, several
 // slashes in a row, and the first dot of a host that readers take for a link
@@ -31,13 +34,13 @@ func acts(text string, at int) bool {
 	}
 	switch text[at] {
 	case ']':
-		return next != "" && strings.Contains("([:", next)
+		return next != "" && oneOf(next, "([:")
 	case '<':
-		return next != "" && (letter(next[0]) || strings.Contains("/!?", next))
+		return next != "" && (letter(next[0]) || oneOf(next, "/!?"))
 	case '/', '\\':
 		return next == "/" || next == `\`
 	case ':':
-		return at > 0 && letter(text[at-1]) && next != "" && !strings.Contains(" \t\r\n\"',}])", next)
+		return at > 0 && letter(text[at-1]) && next != "" && !oneOf(next, " \t\r\n\"',}])")
 	case '.':
 		return at >= 3 && strings.EqualFold(text[at-3:at], "www")
 	}

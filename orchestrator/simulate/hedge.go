@@ -27,7 +27,7 @@ func (w performer) hedged(begin run.BeginTurn, performed engine.Performed) engin
 		failure.Second = []run.Second{run.SecondUnsaid, run.SecondUnasked, run.SecondFailed, run.SecondUnknown}[fate]
 		report.Failure = &failure
 	case fate > 0:
-		report.Hedged = []*run.Hedged{{By: "m", Unknown: true}, {By: "n", Unknown: true}, {By: "n"}}[fate-1]
+		report.Hedged = &run.Hedged{By: []string{"", "m", "n", "n"}[fate], Unknown: fate < 3}
 	}
 	performed.Command = report
 	return performed

@@ -50,7 +50,7 @@ func Start(spec Spec) (*Process, error) {
 	if len(spec.Ports) == 0 {
 		flags |= unix.CLONE_NEWNET
 	}
-	p.cmd = exec.Command("/proc/self/exe")
+	p.cmd = exec.Command("/proc/self/exe") //nolint:noctx // it lives longer than the call that began it
 	p.cmd.Args, p.cmd.Env, p.cmd.Dir = []string{innerName}, []string{}, "/"
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: uintptr(flags), Setsid: true, Pdeathsig: syscall.SIGKILL,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
@@ -71,13 +71,13 @@ func (p *Process) begin(spec []byte) error {
 	if err != nil {
 		return err
 	}
-	defer specOut.Close()
+	defer func() { _ = specOut.Close() }()
 	stateIn, stateOut, err := os.Pipe()
 	if err != nil {
 		_ = specIn.Close()
 		return err
 	}
-	defer stateIn.Close()
+	defer func() { _ = stateIn.Close() }()
 	p.cmd.ExtraFiles = []*os.File{specIn, stateOut}
 	err = p.cmd.Start()
 	_, _ = specIn.Close(), stateOut.Close()

@@ -18,7 +18,7 @@ func TestALateAnswerIsPaidForInItsOwnModelsRow(t *testing.T) {
 		Answer: &run.TurnAnswered{Cost: usd(5), Hedged: &run.Hedged{By: "b", Usage: &run.Usage{Output: 1}, Cost: usd(2)}}})
 	rows := found.list()
 	require.Len(t, rows, 2)
-	require.Equal(t, []any{"a", int64(0), usd(2)}, []any{rows[0].Model, int64(rows[0].Turns), rows[0].Spent})
-	require.Equal(t, []any{"b", int64(1), usd(3)}, []any{rows[1].Model, int64(rows[1].Turns), rows[1].Spent})
+	require.Equal(t, []any{"a", int64(0), usd(2)}, []any{rows[0].Model, rows[0].Turns, rows[0].Spent})
+	require.Equal(t, []any{"b", int64(1), usd(3)}, []any{rows[1].Model, rows[1].Turns, rows[1].Spent})
 	require.Equal(t, int64(3), rows[1].Others[0].Instead)
 }
