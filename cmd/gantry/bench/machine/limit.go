@@ -115,7 +115,7 @@ func repeat(ctx context.Context, duration time.Duration, goroutines int, once fu
 	for range goroutines {
 		workers.Go(func(ctx context.Context) error {
 			var own []time.Duration
-			for at := time.Now(); at.Sub(begin) < duration; {
+			for at := time.Now(); len(own) == 0 || at.Sub(begin) < duration; {
 				if err := once(ctx); err != nil {
 					return err
 				}
@@ -141,7 +141,7 @@ func fsyncs(folder string, duration time.Duration) (rate float64, err error) {
 	defer func() { err = errors.Join(err, file.Close()) }()
 	block := bytes.Repeat([]byte("x"), 4096)
 	begin, done := time.Now(), 0
-	for time.Since(begin) < duration {
+	for done == 0 || time.Since(begin) < duration {
 		if _, err := file.Write(block); err != nil {
 			return 0, err
 		}
