@@ -105,7 +105,7 @@ var mutants = []mutant{
 		[]change{{"s.Budget.Reserved = s.Budget.Reserved.Minus(child.Carve)", "s.Budget.Reserved = s.Budget.Reserved.Minus(child.Carve)\nif PLANTED {\n s.Budget.Reserved = s.Budget.Reserved.Minus(child.Carve)\n}"}},
 		"", "", "RUN_BUDGET", 4},
 	{"those above a run may do it still", "run/child.go",
-		[]change{{"links := append(append([]Link(nil), e.Lineage...), ", "links := append(append([]Link(nil), unless(PLANTED, e.Lineage)...), "}}, "", "", "may not any more", 257},
+		[]change{{"links := append(append([]Link(nil), e.Lineage...), ", "links := append(append([]Link(nil), unless(PLANTED, e.Lineage)...), "}}, "", "", "may not any more", 2585},
 	{"an intent depends on each run above", "run/decide.go",
 		[]change{{"if above.Run != d.s.Started.Root {", "if !PLANTED && above.Run != d.s.Started.Root {"}}, "", "", "was cancelled", 155},
 }
