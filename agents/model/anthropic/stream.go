@@ -31,8 +31,8 @@ type collector struct {
 	deltas func(text string)
 	names  exchange.Names
 
-	blocks  []*block
-	at      map[int64]*block
+	blocks  []*block // the last is the one that grows
+	at      int64    // its index
 	finish  anthropic.StopReason
 	model   string
 	usage   anthropic.MessageDeltaUsage // the last that was said of each number
@@ -84,7 +84,7 @@ func (c *collector) count(u anthropic.MessageDeltaUsage) {
 }
 
 func (c *collector) open(event anthropic.MessageStreamEventUnion) error {
-	if c.at[event.Index] != nil {
+	if len(c.blocks) > 0 && event.Index <= c.at {
 		return exchange.Garbled()
 	}
 	start := event.ContentBlock
@@ -99,17 +99,23 @@ func (c *collector) open(event anthropic.MessageStreamEventUnion) error {
 	default:
 		return &model.Error{Kind: model.BadAnswer, Billed: true, Detail: "the answer holds something that was not asked for"}
 	}
-	if c.at == nil {
-		c.at = map[int64]*block{}
-	}
-	c.at[event.Index] = b
-	c.blocks = append(c.blocks, b)
+	c.at, c.blocks = event.Index, append(c.blocks, b)
 	return nil
 }
 
+// grows says of which kind of block a piece is one.
+var grows = map[string]string{
+	"text_delta": "text", "input_json_delta": "tool_use", "thinking_delta": "thinking", "signature_delta": "thinking",
+}
+
+// extend adds a piece to the block that grows. A piece of another block, or of
+// another kind, would be shown live at a place where the answer does not have it.
 func (c *collector) extend(event anthropic.MessageStreamEventUnion) error {
-	b := c.at[event.Index]
-	if b == nil {
+	if len(c.blocks) == 0 || event.Index != c.at {
+		return exchange.Garbled()
+	}
+	b := c.blocks[len(c.blocks)-1]
+	if kind, known := grows[event.Delta.Type]; known && kind != b.kind {
 		return exchange.Garbled()
 	}
 	switch event.Delta.Type {

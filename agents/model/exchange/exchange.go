@@ -256,21 +256,25 @@ func (e *Exchange) Whole() bool { return e.whole }
 // is a cut and no error of whoever would read it.
 func (e *Exchange) HoldEvents() { e.events = &events{} }
 
-// events are the bytes of a stream, by whether their event is whole.
+// events are the bytes of a stream, by whether their event is whole. Its lines
+// end in one way, so that where an event ends does not hang on how the network
+// cut the stream for a reader who looks for one way before the other.
 type events struct{ whole, held []byte }
 
 func (e *events) add(p []byte) {
 	// What was held before has no gap: only one that ends in the new piece is
 	// looked for, so that a long event costs no more than its bytes.
-	from := max(0, len(e.held)-len("\r\n\r"))
-	e.held = append(e.held, p...)
-	ends := 0
-	for _, gap := range []string{"\n\n", "\r\n\r\n"} {
-		if at := bytes.LastIndex(e.held[from:], []byte(gap)); at >= 0 {
-			ends = max(ends, from+at+len(gap))
+	from := max(0, len(e.held)-1)
+	for _, b := range p {
+		if b != '\r' { // JSON has none inside a string
+			e.held = append(e.held, b)
 		}
 	}
-	e.whole, e.held = append(e.whole, e.held[:ends]...), e.held[ends:]
+	gap := []byte("\n\n")
+	if at := bytes.LastIndex(e.held[from:], gap); at >= 0 {
+		end := from + at + len(gap)
+		e.whole, e.held = append(e.whole, e.held[:end]...), e.held[end:]
+	}
 }
 
 // end takes what is held as the last event, which needs no empty line behind

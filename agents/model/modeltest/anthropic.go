@@ -2,6 +2,7 @@ package modeltest
 
 import (
 	"bytes"
+	"fmt"
 
 	"gantry.dev/agents/model"
 )
@@ -42,6 +43,9 @@ func Anthropic() Protocol {
 			"no reason":  "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
 			"strange":    "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"bored\"}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
 			"no start":   "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hi\"}}\n\n",
+			"other kind": anthropicBlock(0, `{"type":"tool_use","id":"x","name":"files_read","input":{}}`) + anthropicText(0),
+			"block done": anthropicBlock(0, `{"type":"text","text":""}`) + anthropicBlock(1, `{"type":"text","text":""}`) + anthropicText(0),
+			"same block": anthropicBlock(0, `{"type":"text","text":""}`) + anthropicBlock(0, `{"type":"text","text":""}`),
 			"not wanted": "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"server_tool_use\",\"id\":\"x\",\"name\":\"web_search\",\"input\":{}}}\n\n",
 		},
 	}
@@ -49,6 +53,14 @@ func Anthropic() Protocol {
 
 func anthropicRefusal(kind, message string) any {
 	return map[string]any{"type": "error", "error": map[string]any{"type": kind, "message": message + Hidden}, "request_id": "req_1"}
+}
+
+func anthropicBlock(index int, block string) string {
+	return fmt.Sprintf("event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":%d,\"content_block\":%s}\n\n", index, block)
+}
+
+func anthropicText(index int) string {
+	return fmt.Sprintf("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":%d,\"delta\":{\"type\":\"text_delta\",\"text\":\"hi\"}}\n\n", index)
 }
 
 func anthropicFailed(kind string) string {
