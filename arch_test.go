@@ -21,7 +21,8 @@ const module = "gantry.dev/"
 // layers says who may import whom inside the module: a package may import only
 // what stands in its row. A row that names a package that does not exist fails.
 var layers = map[string][]string{
-	"orchestrator/canon":               {},
+	"orchestrator/canon":               {"orchestrator/canon/memo"},
+	"orchestrator/canon/memo":          {},
 	"orchestrator/policy":              {"orchestrator/canon", "orchestrator/policy/guard"},
 	"orchestrator/policy/guard":        {},
 	"orchestrator/policy/cases":        {"orchestrator/policy"},

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	jsonv1 "encoding/json"
+	"reflect"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,6 +24,14 @@ const (
 // is written, never what it is; where that cannot be promised it returns an
 // *Error. JSON of its own result is that result.
 func JSON(raw []byte) ([]byte, error) {
+	if canonical, ok := onePass(func(w *writer) bool { return w.document(raw) }); ok {
+		return canonical, nil
+	}
+	return thorough(raw)
+}
+
+// thorough reads a value token by token and says what stands in its way.
+func thorough(raw []byte) ([]byte, error) {
 	if err := check(raw); err != nil {
 		return nil, err
 	}
@@ -37,6 +46,14 @@ func JSON(raw []byte) ([]byte, error) {
 // it. Values that have no faithful JSON form (NaN, integers beyond 2^53,
 // strings of invalid UTF-8) are an *Error.
 func Marshal(v any) ([]byte, error) {
+	if canonical, ok := onePass(func(w *writer) bool { return w.encode(reflect.ValueOf(v)) }); ok {
+		return canonical, nil
+	}
+	return marshal(v)
+}
+
+// marshal lets encoding/json write a value, and reads that thoroughly.
+func marshal(v any) ([]byte, error) {
 	raw, err := jsonv1.Marshal(v)
 	if err != nil {
 		return nil, &Error{Code: NotJSON}
@@ -44,7 +61,7 @@ func Marshal(v any) ([]byte, error) {
 	if replacedBytes(raw) {
 		return nil, &Error{Code: InvalidUTF8}
 	}
-	return JSON(raw)
+	return thorough(raw)
 }
 
 // Unmarshal reads one JSON value into a Go value. It takes nothing that it has
@@ -57,7 +74,9 @@ func Unmarshal(raw []byte, into any) error {
 // Digest returns the SHA-256 of canonical bytes in lower-case hexadecimal.
 func Digest(canonical []byte) string {
 	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:])
+	var written [2 * sha256.Size]byte
+	hex.Encode(written[:], sum[:])
+	return string(written[:])
 }
 
 // DigestOf returns the Digest of the canonical bytes of a Go value. Its errors

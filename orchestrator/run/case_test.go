@@ -13,7 +13,7 @@ import (
 
 // world decides commands against one run and folds what they give.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	s     *run.State
 	nowMs int64
 	rules *fixedRules
@@ -24,11 +24,12 @@ type world struct {
 // fixedRules hold every tool named "held" for olga, and permit the rest.
 type fixedRules struct {
 	policy, tool string
-	revoked      bool   // the agent may do nothing with "held" any more
-	retired      string // person who may not decide any more
-	withdrawn    bool   // an agent of the line may not act any more
-	forbids      string // tool that policy forbids
-	lent         bool   // a grant gives the run the tool "wanted"
+	revoked      bool              // the agent may do nothing with "held" any more
+	retired      string            // person who may not decide any more
+	withdrawn    bool              // an agent of the line may not act any more
+	forbids      string            // tool that policy forbids
+	given        *policy.Authority // the agent's own, where it is not the usual one
+	lent         bool              // a grant gives the run the tool "wanted"
 
 	quarantined bool     // tools are kept back
 	replaces    []string // revisions that "tool" stands in the place of
@@ -61,6 +62,9 @@ func (r *fixedRules) Tool(name string) (policy.ToolFacts, bool) {
 }
 func (r *fixedRules) Ceiling(acting run.Acting) policy.Authority {
 	ceiling := authority(r.tool)
+	if r.given != nil {
+		ceiling = *r.given
+	}
 	ceiling.DeadlineMs = math.MaxInt64 // the run keeps its own
 	if r.revoked {
 		delete(ceiling.Tools, "held")
@@ -94,7 +98,7 @@ func authority(revision string) policy.Authority {
 		MicroUSD: 1000, Tokens: 1000, DeadlineMs: 1_000_000, Turns: 10, Depth: 2, FanOut: 4, RunsAtOnce: 3, CallsAtOnce: 8, Stage: policy.Automate}
 }
 
-func begin(t *testing.T) *world {
+func begin(t testing.TB) *world {
 	w := &world{t: t, s: &run.State{ID: "r1"}, nowMs: 1000, rules: &fixedRules{policy: "p1", tool: "t1"}}
 	started := run.Started{Organisation: "o", RunKind: run.Root, Root: "r1", Subject: policy.Principal{ID: "ada", Organisation: "o"},
 		Chain: []string{"ada", "agent:a"}, Agent: policy.AgentFacts{Name: "a", Owner: "olga"}, Contact: "olga", Goal: run.Text{ID: "goal"},

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -57,6 +59,7 @@ func TestEveryEventIsReadAsItWasWritten(t *testing.T) {
 				event := drawEvent(t, kind)
 				record, err := run.Encode("r1", run.Record{}, 1, event)
 				require.NoError(t, err)
+				requireCanonical(t, event, record.Body)
 				read, err := run.Decode(record)
 				require.NoError(t, err)
 				require.Equal(t, event, read)
@@ -66,6 +69,16 @@ func TestEveryEventIsReadAsItWasWritten(t *testing.T) {
 			})
 		})
 	}
+}
+
+// requireCanonical holds the bytes of a record against what two other programs
+// make of the event, one after the other: encoding/json and a formatter.
+func requireCanonical(t *rapid.T, event run.Event, body []byte) {
+	written, err := json.Marshal(event)
+	require.NoError(t, err)
+	want := jsontext.Value(written)
+	require.NoError(t, want.Canonicalize())
+	require.Equal(t, string(want), string(body))
 }
 
 // What an event bears is found by reflection, so that a new field cannot be

@@ -44,21 +44,21 @@ func digestOf(v any) string {
 // Commit is the salted commitment to a text: SHA-256 over the salt, its length
 // first, and the bytes. Without the salt it tells nothing of the text.
 func Commit(salt, text []byte) string {
-	hash := sha256.New()
-	var size [8]byte
-	binary.BigEndian.PutUint64(size[:], uint64(len(salt)))
-	hash.Write(size[:])
-	hash.Write(salt)
-	hash.Write(text)
-	return hex.EncodeToString(hash.Sum(nil))
+	return canon.Digest(append(framed(make([]byte, 0, 8+len(salt)+len(text)), salt), text...))
+}
+
+// framed appends a part with its length before it, so that no two lists of
+// parts are written alike.
+func framed[T ~string | ~[]byte](out []byte, part T) []byte {
+	return append(binary.BigEndian.AppendUint64(out, uint64(len(part))), part...)
 }
 
 // Fingerprint is a keyed digest by which a run recognises equal calls and
 // equal results without keeping their text.
 func Fingerprint(key []byte, parts ...[]byte) string {
 	mac := hmac.New(sha256.New, key)
+	var size [8]byte
 	for _, part := range parts {
-		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
 		mac.Write(size[:])
 		mac.Write(part)
@@ -109,19 +109,12 @@ func amendmentDigest(snapshot string, e LimitRaised) string {
 
 // Chain computes the digest of a record from the one before it.
 func Chain(r Record) string {
-	hash := sha256.New()
-	write := func(parts ...string) {
-		for _, part := range parts {
-			var size [8]byte
-			binary.BigEndian.PutUint64(size[:], uint64(len(part)))
-			hash.Write(size[:])
-			hash.Write([]byte(part))
-		}
-	}
-	var numbers [24]byte
-	binary.BigEndian.PutUint64(numbers[0:], r.Seq)
-	binary.BigEndian.PutUint64(numbers[8:], uint64(r.Version))
-	binary.BigEndian.PutUint64(numbers[16:], uint64(r.AtMs))
-	write(r.Run, r.Prev, string(numbers[:]), string(r.Kind), string(r.Body))
-	return hex.EncodeToString(hash.Sum(nil))
+	const frames = 5 * 8
+	out := make([]byte, 0, frames+len(r.Run)+len(r.Prev)+3*8+len(r.Kind)+len(r.Body))
+	out = framed(framed(out, r.Run), r.Prev)
+	out = binary.BigEndian.AppendUint64(out, 3*8)
+	out = binary.BigEndian.AppendUint64(out, r.Seq)
+	out = binary.BigEndian.AppendUint64(out, uint64(r.Version))
+	out = binary.BigEndian.AppendUint64(out, uint64(r.AtMs))
+	return canon.Digest(framed(framed(out, r.Kind), r.Body))
 }
