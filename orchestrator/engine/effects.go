@@ -157,6 +157,7 @@ func (a *actor) begin(ctx context.Context, b beginning) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	key := b.effect.Key()
 	a.flying[key] = flight{effect: b.effect, cancel: cancel}
+	a.box.expect()
 	a.config.World.Go(func() {
 		var performed Performed
 		err := a.config.World.Await(work, "effect:"+key, func(ctx context.Context) (err error) {

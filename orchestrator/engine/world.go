@@ -25,6 +25,7 @@ type World interface {
 type Mailbox struct {
 	mu      sync.Mutex
 	reports []report
+	awaited int // reports on their way
 	woken   bool
 	signal  chan struct{}
 }
@@ -43,9 +44,24 @@ func (m *Mailbox) Wake() {
 	m.ring()
 }
 
+// expect says that somebody will put a report.
+func (m *Mailbox) expect() {
+	m.mu.Lock()
+	m.awaited++
+	m.mu.Unlock()
+}
+
+// expects reports whether reports are on their way.
+func (m *Mailbox) expects() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.awaited > 0
+}
+
 func (m *Mailbox) put(r report) {
 	m.mu.Lock()
 	m.reports = append(m.reports, r)
+	m.awaited--
 	m.mu.Unlock()
 	m.ring()
 }
