@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -296,44 +297,72 @@ func numbered(query string) string {
 
 // find reads the rows of some keys of one column, and locks them in the order
 // of the keys where others may change them meanwhile.
-func (s *Store) find(columns, table, key, lock string, keys []string, scan func(scanner) error) []statement {
+func (s *Store) find(columns, table, key, lock string, keys []string, scan func(scanner) error) (list []statement) {
 	query := "SELECT " + columns + " FROM " + table + " WHERE " + key
 	if s.postgres && len(keys) > 0 {
 		return []statement{{query + " = ANY(?) ORDER BY " + key + lock, []any{keys}, scan}}
 	}
-	list := make([]statement, 0, len(keys))
-	for _, one := range keys {
-		list = append(list, statement{query + " = ?", []any{one}, scan})
+	for some := range pieces(keys) {
+		args := make([]any, len(some))
+		for i, one := range some {
+			args[i] = one
+		}
+		list = append(list, statement{query + " IN (?" + strings.Repeat(", ?", len(some)-1) + ")", args, scan})
 	}
 	return list
 }
 
-// insert puts rows into a table: on PostgreSQL in one statement, on SQLite in a
-// few sizes, so that few are prepared. Then says what becomes of a row whose
-// key is there.
-func (s *Store) insert(table, columns, then string, rows [][]any) []statement {
-	if len(rows) == 0 {
-		return nil
-	}
+// insert puts rows into a table. Then says what becomes of a row whose key is
+// there.
+func (s *Store) insert(table, columns, then string, rows [][]any) (list []statement) {
 	into := "INSERT INTO " + table + " (" + columns + ") "
-	if s.postgres {
-		arrays, types := transposed(rows)
-		return []statement{{text: into + "SELECT * FROM unnest(" + types + ") " + then, args: arrays}}
-	}
-	var list []statement
-	for len(rows) > 0 {
-		size := 1
-		for _, several := range []int{64, 16, 4} {
-			if len(rows) >= several {
-				size = several
-				break
-			}
-		}
-		row := "(?" + strings.Repeat(", ?", len(rows[0])-1) + ")"
-		list = append(list, statement{text: into + "VALUES " + row + strings.Repeat(", "+row, size-1) + " " + then, args: slices.Concat(rows[:size]...)})
-		rows = rows[size:]
+	for _, some := range s.tables(rows) {
+		some.text = into + some.text + then
+		list = append(list, some)
 	}
 	return list
+}
+
+// update changes columns of the rows that the first column names.
+func (s *Store) update(table string, columns []string, rows [][]any) (list []statement) {
+	set := make([]string, 0, len(columns))
+	for _, column := range columns[1:] {
+		set = append(set, column+" = moved."+column)
+	}
+	key := columns[0]
+	for _, some := range s.tables(rows) {
+		some.text = "WITH moved (" + strings.Join(columns, ", ") + ") AS (" + some.text + ") UPDATE " + table + " SET " + strings.Join(set, ", ") +
+			" FROM moved WHERE " + table + "." + key + " = moved." + key
+		list = append(list, some)
+	}
+	return list
+}
+
+// tables are rows as queries give them: on PostgreSQL one, on SQLite a few.
+func (s *Store) tables(rows [][]any) (list []statement) {
+	if s.postgres && len(rows) > 0 {
+		arrays, types := transposed(rows)
+		return []statement{{text: "SELECT * FROM unnest(" + types + ") ", args: arrays}}
+	}
+	for some := range pieces(rows) {
+		row := "(?" + strings.Repeat(", ?", len(some[0])-1) + ")"
+		list = append(list, statement{text: "VALUES " + row + strings.Repeat(", "+row, len(some)-1) + " ", args: slices.Concat(some...)})
+	}
+	return list
+}
+
+// pieces cuts a list into a few sizes, so that few statements are prepared.
+func pieces[T any](list []T) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for _, size := range []int{64, 16, 4, 1} {
+			for len(list) >= size {
+				if !yield(list[:size]) {
+					return
+				}
+				list = list[size:]
+			}
+		}
+	}
 }
 
 // transposed turns rows into one array for each column, and says their types.

@@ -147,7 +147,7 @@ func (b *batch) statements() ([]statement, error) {
 	if err != nil {
 		return nil, err
 	}
-	moved, err := headRows(b.moved)
+	moved, err := movedRows(b.moved)
 	if err != nil {
 		return nil, err
 	}
@@ -160,8 +160,7 @@ func (b *batch) statements() ([]statement, error) {
 		"settled_tokens = excluded.settled_tokens, unknown_money = excluded.unknown_money, unknown_tokens = excluded.unknown_tokens"
 	list := slices.Concat(
 		s.insert("heads", heads, "", created),
-		s.insert("heads", heads, "ON CONFLICT (run) DO UPDATE SET version = excluded.version, digest = excluded.digest, status = excluded.status, "+
-			"due_ms = excluded.due_ms, labels = excluded.labels, ended_ms = excluded.ended_ms, heard = excluded.heard", moved),
+		s.update("heads", movedColumns, moved),
 		s.insert("journal", "run, seq, kind, version, at_ms, body, prev, digest, writer, n", "", b.records),
 		s.insert("subject_keys", "subject, wrapped", "", b.keys),
 		s.insert("payloads", "id, run, subject, text, sealed", "", b.payloads),
@@ -216,6 +215,22 @@ func headRows(heads map[string]*run.Head) ([][]any, error) {
 		rows = append(rows, []any{h.Run, number(h.Version), h.Digest, string(h.Status), h.DueMs, h.Organisation, h.Root, h.Parent,
 			h.Conversation, h.Subject, h.Agent, h.Department, string(labels), h.StartedMs, h.EndedMs,
 			number(h.News), number(h.Heard)})
+	}
+	return rows, nil
+}
+
+// movedColumns are those of a head that its writes move.
+var movedColumns = []string{"run", "version", "digest", "status", "due_ms", "labels", "ended_ms", "heard"}
+
+func movedRows(heads map[string]*run.Head) ([][]any, error) {
+	rows := make([][]any, 0, len(heads))
+	for _, id := range slices.Sorted(maps.Keys(heads)) {
+		h := heads[id]
+		labels, err := json.Marshal(h.Labels)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, []any{h.Run, number(h.Version), h.Digest, string(h.Status), h.DueMs, string(labels), h.EndedMs, number(h.Heard)})
 	}
 	return rows, nil
 }
