@@ -88,7 +88,7 @@ func (a *Admission) Start(ctx context.Context, order Order) (Admitted, error) {
 	}
 	started.AudienceSpaces = audience(kit.Organisation, started, order.Participants)
 	a.learned(ctx, kit, &started, payload.Salt)
-	revision, _ := kit.Organisation.RevisionAt(started.Agent.Name, started.Agent.Revision)
+	revision, _ := kit.revision(started.Agent.Name, started.Agent.Revision)
 	recalls := recalling{kit: kit, revision: revision, texts: func(ctx context.Context, ids ...string) (map[string]engine.Payload, error) {
 		return a.journal.Payloads(ctx, ids)
 	}}

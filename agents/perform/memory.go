@@ -127,9 +127,14 @@ func (j *job) asking(revision agents.Revision) asking {
 	return a
 }
 
-// authority is what the run may do under the rules in force.
+// authority is what the run may do under the rules in force. An effect is readied
+// on one state, under one set of rules and at one time: it is looked at once.
 func (j *job) authority() policy.Authority {
-	return policy.Meet(j.state.Authority, j.view.Rules.Ceiling(j.state.Acting(j.view.NowMs)))
+	if j.may == nil {
+		may := policy.Meet(j.state.Authority, j.view.Rules.Ceiling(j.state.Acting(j.view.NowMs)))
+		j.may = &may
+	}
+	return *j.may
 }
 
 // reader is the run as memory knows it.

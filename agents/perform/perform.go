@@ -6,6 +6,7 @@ package perform
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"gantry.dev/agents"
@@ -29,6 +30,21 @@ type Kit struct {
 	Quality      Quality          // nil: nothing was measured
 	// Provider returns what answers for a model of the catalogue.
 	Provider func(name string) (model.Provider, bool)
+
+	revisions sync.Map // of agents that were asked for, by name and digest: as many as there are
+}
+
+// revision is the one of an agent with a digest.
+func (k *Kit) revision(agent, digest string) (agents.Revision, bool) {
+	key := [2]string{agent, digest}
+	if known, met := k.revisions.Load(key); met {
+		return known.(agents.Revision), true //nolint:forcetypeassert // nothing else is kept
+	}
+	revision, found := k.Organisation.RevisionAt(agent, digest)
+	if found {
+		k.revisions.Store(key, revision)
+	}
+	return revision, found
 }
 
 // Quality knows how well models do an agent's kind of task.
@@ -106,7 +122,8 @@ type job struct {
 	state   *run.State
 	kit     *Kit // what the run was admitted under
 	current *Kit
-	key     []byte // of fingerprints: goes with the subject's key
+	key     []byte            // of fingerprints: goes with the subject's key
+	may     *policy.Authority // of the run at the view's time, nil before it was asked for
 }
 
 // Prepare readies one effect.
@@ -184,7 +201,7 @@ func (s *sealer) optional(marking policy.Marking, text string) *run.Text {
 // revision is the agent's revision as the run was admitted with it.
 func (j *job) revision() (agents.Revision, error) {
 	agent := j.state.Started.Agent
-	revision, found := j.kit.Organisation.RevisionAt(agent.Name, agent.Revision)
+	revision, found := j.kit.revision(agent.Name, agent.Revision)
 	if !found {
 		return agents.Revision{}, fmt.Errorf("%w: agent %s is not in its run's configuration", engine.ErrHopeless, j.state.Started.Agent.Name)
 	}
