@@ -310,11 +310,11 @@ func (f *folder) read(_ context.Context, subject policy.Principal, arguments fil
 		return nil, marking, errAbsentFile
 	}
 	out := reading{Path: arguments.Path, Size: stat.Size()}
-	limit := arguments.Limit
+	limit := int64(arguments.Limit)
 	if limit <= 0 || limit > maxReadBytes {
 		limit = maxReadBytes
 	}
-	section := make([]byte, limit)
+	section := make([]byte, min(limit, max(stat.Size()-arguments.Offset, 0)))
 	n, err := file.ReadAt(section, arguments.Offset)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, policy.Marking{}, err
