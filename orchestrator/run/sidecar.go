@@ -149,10 +149,11 @@ func (s *State) ReviewOf(of string, reviewer string) (Review, *Child) {
 
 // ReviewOfTool tells where the review of a call stands.
 func (s *State) ReviewOfTool(call *Call) (Review, *Child) {
-	if call.Approval != "" && call.Phase != CallProposedPhase {
-		return ReviewNone, nil // a person looks, or has
+	reviewer := s.reviewer(call.Tool)
+	if reviewer == "" || call.Approval != "" && call.Phase != CallProposedPhase {
+		return ReviewNone, nil // nobody looks, or a person does or has
 	}
-	return s.ReviewOf(ReviewOfCall(call.CallProposed.Call), s.reviewer(call.Tool))
+	return s.ReviewOf(ReviewOfCall(call.CallProposed.Call), reviewer)
 }
 
 // guarded reports whether the review of some call is to be over before any
