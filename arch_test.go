@@ -34,8 +34,10 @@ var layers = map[string][]string{
 	"orchestrator/engine":              {"orchestrator/policy", "orchestrator/run"},
 	"orchestrator/group":               {},
 	"orchestrator/invariant":           {"orchestrator/engine", "orchestrator/journal", "orchestrator/policy", "orchestrator/run", "orchestrator/run/promise"},
-	"orchestrator/journal":             {"migrations", "orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
-	"orchestrator/journal/journaltest": {"orchestrator/engine", "orchestrator/policy", "orchestrator/run"},
+	"orchestrator/journal":             {"migrations", "orchestrator/engine", "orchestrator/journal/frame", "orchestrator/journal/upgrade", "orchestrator/policy", "orchestrator/run"},
+	"orchestrator/journal/frame":       {"orchestrator/run"},
+	"orchestrator/journal/upgrade":     {"orchestrator/journal/frame", "orchestrator/run"},
+	"orchestrator/journal/journaltest": {"orchestrator/engine", "orchestrator/journal/frame", "orchestrator/journal/upgrade", "orchestrator/policy", "orchestrator/run"},
 	"orchestrator/notary":              {"orchestrator/canon", "orchestrator/journal", "orchestrator/run"},
 	"orchestrator/notice":              {"orchestrator/engine", "orchestrator/journal"},
 	"orchestrator/notice/send":         {"orchestrator/notice"},
@@ -194,7 +196,7 @@ var homes = map[string][]string{
 }
 
 // pure packages use nothing that a second call could answer differently.
-var pure = []string{"agents/bounded", "agents/catalogue", "agents/evaluate", "agents/expression", "agents/prompt", "agents/route", "agents/server", "graph/legible", "memory/detect", "memory/rank", "memory/view", "orchestrator/canon", "orchestrator/group", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule"}
+var pure = []string{"agents/bounded", "agents/catalogue", "agents/evaluate", "agents/expression", "agents/prompt", "agents/route", "agents/server", "graph/legible", "memory/detect", "memory/rank", "memory/view", "orchestrator/canon", "orchestrator/group", "orchestrator/journal/frame", "orchestrator/policy", "orchestrator/run", "orchestrator/run/account", "orchestrator/run/promise", "orchestrator/schedule"}
 
 var impure = []string{"context", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog", "os", "net", "net/http", "sync", "sync/atomic", "database/sql", "io/fs"}
 

@@ -12,6 +12,7 @@ import (
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/invariant"
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
@@ -188,11 +189,15 @@ func (h *house) damage(statement string) {
 	require.NoError(h.t, h.store.Close())
 	db, err := sql.Open("sqlite", h.path)
 	require.NoError(h.t, err)
-	result, err := db.ExecContext(h.t.Context(), statement)
-	require.NoError(h.t, err)
-	changed, err := result.RowsAffected()
-	require.NoError(h.t, err)
-	require.NotZero(h.t, changed, "the damage must hit something")
+	require.NoError(h.t, journaltest.Alter(h.t.Context(), db, false, func(tx *sql.Tx) error {
+		result, err := tx.ExecContext(h.t.Context(), statement)
+		if err != nil {
+			return err
+		}
+		changed, err := result.RowsAffected()
+		require.NotZero(h.t, changed, "the damage must hit something")
+		return err
+	}))
 	require.NoError(h.t, db.Close())
 	h.open()
 }

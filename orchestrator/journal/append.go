@@ -13,6 +13,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal/frame"
 )
 
 // Batches are bounded in rows and in bytes.
@@ -36,10 +37,11 @@ var (
 // item is one write on its way through the writer, or statements that share its
 // transaction: they are made under the database clock, anew for each attempt.
 type item struct {
-	write *engine.Write
-	aside func(nowMs int64) statement
-	run   string // whose row the statement changes; empty where it finds that out
-	done  chan error
+	write  *engine.Write
+	frames [][]byte // the records of the write, and of each of its births
+	aside  func(nowMs int64) statement
+	run    string // whose row the statement changes; empty where it finds that out
+	done   chan error
 }
 
 // Append hands the write to the store's one writer and waits for its commit.
@@ -50,7 +52,11 @@ func (s *Store) Append(ctx context.Context, write engine.Write) error {
 	if err := check(&write); err != nil {
 		return err
 	}
-	it := &item{write: &write, done: make(chan error, 1)}
+	frames, err := pack(&write)
+	if err != nil {
+		return err
+	}
+	it := &item{write: &write, frames: frames, done: make(chan error, 1)}
 	if err := s.enqueue(ctx, it); err != nil {
 		return err
 	}
@@ -120,6 +126,18 @@ func check(write *engine.Write) error {
 	return nil
 }
 
+// pack packs the records of a write and of its births.
+func pack(write *engine.Write) (frames [][]byte, err error) {
+	for _, one := range append([]*engine.Write{write}, write.Births...) {
+		packed, err := frame.Pack(one.Records)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+		frames = append(frames, packed)
+	}
+	return frames, nil
+}
+
 // names are what a write has in columns of text, apart from what is JSON there.
 func names(write *engine.Write) []string {
 	h := &write.Head
@@ -187,11 +205,8 @@ func size(it *item) (rows, bytes int) {
 	if it.write == nil {
 		return 1, 0
 	}
-	for _, write := range append([]*engine.Write{it.write}, it.write.Births...) {
-		rows += len(write.Records)
-		for _, r := range write.Records {
-			bytes += len(r.Body)
-		}
+	for i, write := range append([]*engine.Write{it.write}, it.write.Births...) {
+		rows, bytes = rows+len(write.Records), bytes+len(it.frames[i])
 		for _, p := range write.Payloads {
 			bytes += len(p.Bytes)
 		}
@@ -317,9 +332,9 @@ func (b *batch) settle() (answers []error, list []statement, err error) {
 		if refusal != nil {
 			continue
 		}
-		for _, write := range append([]*engine.Write{it.write}, it.write.Births...) {
+		for i, write := range append([]*engine.Write{it.write}, it.write.Births...) {
 			b.admitted = append(b.admitted, write)
-			if err := b.record(write); err != nil {
+			if err := b.record(write, it.frames[i]); err != nil {
 				return nil, nil, err
 			}
 		}

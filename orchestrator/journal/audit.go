@@ -16,6 +16,7 @@ import (
 
 	"gantry.dev/migrations"
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal/upgrade"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -101,7 +102,8 @@ func newestMigration(folder string) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("migrations: %w", err)
 	}
-	return goose.NumericComponent(files[len(files)-1].Name())
+	newest, err := goose.NumericComponent(files[len(files)-1].Name())
+	return max(newest, upgrade.FramesVersion), err
 }
 
 // Snapshot is the whole store as it stood at one moment, to be looked through
@@ -148,7 +150,11 @@ func (s *Snapshot) Head(ctx context.Context, id string) (run.Head, error) {
 // Records lists up to limit records of a run after a number, whatever its head
 // says of their number.
 func (s *Snapshot) Records(ctx context.Context, id string, after uint64, limit int) ([]run.Record, error) {
-	return listed(ctx, s.tx, scanRecord, "SELECT run, seq, kind, version, at_ms, body, prev, digest FROM journal WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", id, after, limit)
+	rows, err := s.tx.QueryContext(ctx, "SELECT "+rowColumns+" FROM journal j WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", id, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	return recordsOf(rows, after, limit)
 }
 
 // Inbox lists everything that waits for people in a run.
@@ -247,7 +253,7 @@ type Numbering struct {
 // Numberings lists every writer.
 func (s *Snapshot) Numberings(ctx context.Context) ([]Numbering, error) {
 	return listed(ctx, s.tx, func(row scanner) (n Numbering, err error) { return n, row.Scan(&n.Writer, &n.Count, &n.Last) },
-		"SELECT writer, count(*), max(n) FROM journal GROUP BY writer ORDER BY writer")
+		"SELECT coalesce(w.id, ''), sum(j.count), max(j.n) FROM journal j LEFT JOIN writers w ON w.number = j.writer GROUP BY w.id ORDER BY w.id")
 }
 
 // Receipts counts the answers to commands.
@@ -295,12 +301,6 @@ type sealedRow struct {
 
 func scanSealed(row scanner) (r sealedRow, err error) {
 	return r, row.Scan(&r.id, &r.run, &r.subject, &r.text, &r.sealed)
-}
-
-func scanRecord(row scanner) (run.Record, error) {
-	var r run.Record
-	err := row.Scan(&r.Run, &r.Seq, (*string)(&r.Kind), &r.Version, &r.AtMs, &r.Body, &r.Prev, &r.Digest)
-	return r, err
 }
 
 // listed reads all rows of a query.

@@ -78,7 +78,7 @@ func (s *Snapshot) movedBy(ctx context.Context, writer string, after uint64, mov
 	rows, err := listed(ctx, s.tx, func(row scanner) (c counted, err error) {
 		return c, row.Scan(&c.Run, &c.records, &c.last, &c.Version, &c.Digest, &c.Organisation)
 	}, `SELECT t.run, t.records, t.reached, h.version, h.digest, h.organisation
-		FROM (SELECT run, count(*) AS records, max(n) AS reached FROM journal WHERE writer = ? AND n > ? GROUP BY run) AS t JOIN heads h ON h.run = t.run`, writer, after)
+		FROM (SELECT run, CAST(sum(CASE WHEN n - ? < count THEN n - ? ELSE count END) AS BIGINT) AS records, max(n) AS reached FROM journal WHERE writer = (SELECT number FROM writers WHERE id = ?) AND n > ? GROUP BY run) AS t JOIN heads h ON h.run = t.run`, after, after, writer, after)
 	for _, row := range rows {
 		reached = max(reached, row.last)
 		one, known := moved[row.Run]

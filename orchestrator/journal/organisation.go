@@ -6,6 +6,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal/frame"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -175,20 +176,26 @@ type Spending struct {
 // records of answered turns and of ended calls, in no promised order, until
 // visit fails.
 func (s *Store) Spendings(ctx context.Context, organisation string, fromMs, toMs int64, visit func(Spending) error) error {
-	rows, err := s.read.QueryContext(ctx, `SELECT h.run, h.agent, h.department, h.subject, j.kind, j.at_ms, j.version, j.body FROM journal j JOIN heads h ON h.run = j.run
-		WHERE j.kind IN (?, ?) AND j.at_ms >= ? AND j.at_ms < ? AND h.organisation = ?`,
-		string(run.KindTurnAnswered), string(run.KindCallEnded), fromMs, toMs, organisation)
+	rows, err := s.read.QueryContext(ctx, "SELECT "+rowColumns+`, h.agent, h.department, h.subject FROM journal j JOIN heads h ON h.run = j.run
+		WHERE j.settled_ms > 0 AND j.settled_ms >= ? AND h.organisation = ?`, fromMs, organisation)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = rows.Close() }() // the error of reading says more
 	for rows.Next() {
-		var one Spending
-		if err := rows.Scan(&one.Head.Run, &one.Head.Agent, &one.Head.Department, &one.Head.Subject, (*string)(&one.Kind), &one.AtMs, &one.Version, &one.Body); err != nil {
+		var head run.Head
+		row, err := scanRow(rows, &head.Agent, &head.Department, &head.Subject)
+		if err != nil {
 			return err
 		}
-		if err := visit(one); err != nil {
-			return err
+		head.Run = row.Run
+		for _, r := range row.Records() {
+			if !frame.Settles(r.Kind) || r.AtMs < fromMs || r.AtMs >= toMs {
+				continue
+			}
+			if err := visit(Spending{Head: head, Kind: r.Kind, AtMs: r.AtMs, Version: r.Version, Body: r.Body}); err != nil {
+				return err
+			}
 		}
 	}
 	return rows.Err()

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/uptrace/bun"
 
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal/frame"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -55,13 +57,33 @@ func (s *Store) EndedChildren(ctx context.Context, parent string, known func(chi
 		if known(child) {
 			continue
 		}
-		last, err := s.records(ctx, "WHERE run = ? AND kind = ?", child, string(run.KindEnded))
+		end, err := s.end(ctx, child)
 		if err != nil {
 			return 0, nil, err
 		}
-		ends = append(ends, last...)
+		ends = append(ends, end...)
 	}
 	return news, ends, nil
+}
+
+// end finds the record of a run's end. Only late words come after it.
+func (s *Store) end(ctx context.Context, id string) ([]run.Record, error) {
+	rows, err := s.read.QueryContext(ctx, "SELECT "+rowColumns+" FROM journal j WHERE run = ? ORDER BY seq DESC", id)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // the error of reading says more
+	for rows.Next() {
+		row, err := scanRow(rows)
+		if err != nil {
+			return nil, err
+		}
+		records := row.Records()
+		if at := slices.IndexFunc(records, func(r run.Record) bool { return r.Kind == run.KindEnded }); at >= 0 {
+			return records[at : at+1], nil
+		}
+	}
+	return nil, rows.Err()
 }
 
 // Load returns the head of a run and its records after a version.
@@ -70,8 +92,43 @@ func (s *Store) Load(ctx context.Context, id string, after uint64) (run.Head, []
 	if err != nil {
 		return head, nil, notFound(err)
 	}
-	records, err := s.records(ctx, "WHERE run = ? AND seq > ? AND seq <= ? ORDER BY seq", id, after, head.Version)
+	if after >= head.Version {
+		return head, nil, nil
+	}
+	rows, err := s.read.QueryContext(ctx, "SELECT "+rowColumns+" FROM journal j WHERE run = ? AND seq > ? AND seq - count < ? ORDER BY seq", id, number(after), number(head.Version))
+	if err != nil {
+		return head, nil, err
+	}
+	records, err := recordsOf(rows, after, int(head.Version))
+	for len(records) > 0 && records[len(records)-1].Seq > head.Version {
+		records = records[:len(records)-1]
+	}
 	return head, records, err
+}
+
+// rowColumns are those of a row of the journal, "journal j", as scanRow takes them.
+const rowColumns = "j.run, j.seq, j.count, j.frame"
+
+func scanRow(row scanner, more ...any) (r frame.Row, err error) {
+	return r, row.Scan(append([]any{&r.Run, &r.Seq, &r.Count, &r.Frame}, more...)...)
+}
+
+// recordsOf reads up to limit records after a number from rows of one run, and
+// closes them.
+func recordsOf(rows *sql.Rows, after uint64, limit int) (records []run.Record, err error) {
+	defer func() { _ = rows.Close() }() // the error of reading says more
+	for len(records) < limit && rows.Next() {
+		row, err := scanRow(rows)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range row.Records() {
+			if r.Seq > after && len(records) < limit {
+				records = append(records, r)
+			}
+		}
+	}
+	return records, rows.Err()
 }
 
 // Numbered is a record with its place among all that its writer committed.
@@ -93,29 +150,28 @@ func (s *Store) Writers(ctx context.Context) ([]string, error) {
 // After returns up to limit records of a writer after its number n, in order
 // and without gaps.
 func (s *Store) After(ctx context.Context, writer string, n uint64, limit int) ([]Numbered, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT j.run, j.seq, j.kind, j.version, j.at_ms, j.body, j.prev, j.digest, j.n, h.organisation
-		FROM journal AS j JOIN heads AS h ON h.run = j.run WHERE j.writer = ? AND j.n > ? ORDER BY j.n LIMIT ?`, writer, n, limit)
+	rows, err := s.read.QueryContext(ctx, "SELECT "+rowColumns+`, j.n, h.organisation FROM journal AS j JOIN heads AS h ON h.run = j.run
+		WHERE j.writer = (SELECT number FROM writers WHERE id = ?) AND j.n > ? ORDER BY j.n LIMIT ?`, writer, number(n), limit)
 	if err != nil {
 		return nil, err
 	}
-	return collect(rows, func(row scanner) (Numbered, error) {
-		var one Numbered
-		r := &one.Record
-		err := row.Scan(&r.Run, &r.Seq, (*string)(&r.Kind), &r.Version, &r.AtMs, &r.Body, &r.Prev, &r.Digest, &one.N, &one.Organisation)
-		return one, err
-	})
-}
-
-func (s *Store) records(ctx context.Context, where string, args ...any) ([]run.Record, error) {
-	rows, err := s.read.QueryContext(ctx, "SELECT run, seq, kind, version, at_ms, body, prev, digest FROM journal "+where, args...)
-	if err != nil {
-		return nil, err
+	defer func() { _ = rows.Close() }() // the error of reading says more
+	var list []Numbered
+	for len(list) < limit && rows.Next() {
+		var last uint64
+		var organisation string
+		row, err := scanRow(rows, &last, &organisation)
+		if err != nil {
+			return nil, err
+		}
+		records := row.Records()
+		for i, r := range records {
+			if at := last - uint64(len(records)-1-i); at > n && len(list) < limit {
+				list = append(list, Numbered{N: at, Organisation: organisation, Record: r})
+			}
+		}
 	}
-	return collect(rows, func(row scanner) (run.Record, error) {
-		var r run.Record
-		err := row.Scan(&r.Run, &r.Seq, (*string)(&r.Kind), &r.Version, &r.AtMs, &r.Body, &r.Prev, &r.Digest)
-		return r, err
-	})
+	return list, rows.Err()
 }
 
 // collect reads all rows and closes them.

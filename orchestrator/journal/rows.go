@@ -7,36 +7,35 @@ import (
 	"slices"
 
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal/frame"
 	"gantry.dev/orchestrator/run"
 )
 
 // changes are what the admitted writes of a batch come to: what several of them
 // touch has its last value.
 type changes struct {
-	n                                                               uint64 // of the writer's last record
-	created, moved                                                  map[string]*run.Head
-	records, payloads, keys, receipts, budgets, gates, opened, gone [][]any
-	entries, conversations, links                                   [][]any
-	woken                                                           map[string]bool
-	inbox                                                           map[[2]string]engine.InboxItem
-	committed                                                       []Committed
+	n                                                              uint64 // of the writer's last record
+	created, moved                                                 map[string]*run.Head
+	frames, payloads, keys, receipts, budgets, gates, opened, gone [][]any
+	entries, conversations, links                                  [][]any
+	woken                                                          map[string]bool
+	inbox                                                          map[[2]string]engine.InboxItem
+	committed                                                      []Committed
 }
 
 func newChanges(n uint64) *changes {
 	return &changes{n: n, created: map[string]*run.Head{}, moved: map[string]*run.Head{}, woken: map[string]bool{}, inbox: map[[2]string]engine.InboxItem{}}
 }
 
-// record notes everything that an admitted write changes, in what is known of
-// the database too: the batch's next writes meet it.
-func (b *batch) record(write *engine.Write) error {
+// record notes everything that an admitted write changes, its records packed,
+// in what is known of the database too: the batch's next writes meet it.
+func (b *batch) record(write *engine.Write, packed []byte) error {
 	b.recordHead(write)
 	for _, id := range write.Wakes {
 		b.wake(id)
 	}
-	for _, r := range write.Records {
-		b.n++
-		b.records = append(b.records, []any{r.Run, number(r.Seq), string(r.Kind), int64(r.Version), r.AtMs, r.Body, r.Prev, r.Digest, b.store.id, number(b.n)})
-	}
+	b.n += uint64(len(write.Records))
+	b.frames = append(b.frames, []any{number(write.Head.Version), number(b.n), frame.SettledMs(write.Records), b.store.number, int64(len(write.Records)), write.Head.Run, packed})
 	if r := write.Receipt; r != nil {
 		b.facts.receipts[receiptOf(r)] = true
 		b.receipts = append(b.receipts, []any{r.Organisation, r.Caller, r.Command, r.Request, r.Run, r.Answer})
@@ -161,7 +160,7 @@ func (b *batch) statements() ([]statement, error) {
 	list := slices.Concat(
 		s.insert("heads", heads, "", created),
 		s.update("heads", movedColumns, moved),
-		s.insert("journal", "run, seq, kind, version, at_ms, body, prev, digest, writer, n", "", b.records),
+		s.insert("journal", "seq, n, settled_ms, writer, count, run, frame", "", b.frames),
 		s.insert("subject_keys", "subject, wrapped", "", b.keys),
 		s.insert("payloads", "id, run, subject, text, sealed", "", b.payloads),
 		s.insert("text_items", "item, text, run", "ON CONFLICT (item, run, text) DO NOTHING", b.links), b.lateLinks(),

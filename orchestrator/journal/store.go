@@ -32,6 +32,7 @@ import (
 
 	"gantry.dev/migrations"
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal/upgrade"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -69,6 +70,7 @@ type Store struct {
 	postgres bool
 	lock     *os.File
 	id       string // of this writer
+	number   int64  // of this writer, in the journal's rows
 	n        uint64 // records written; the writer goroutine's alone
 	prepared *prepared
 	queue    chan *item
@@ -141,13 +143,16 @@ func (s *Store) enlist(ctx context.Context) error {
 	if _, err := s.write.ExecContext(ctx, "INSERT INTO writers (id, opened_ms) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", s.id, nowMs); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
+	if err := s.write.QueryRowContext(ctx, "SELECT number FROM writers WHERE id = ?", s.id).Scan(&s.number); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
 	return s.recount(ctx)
 }
 
 // recount reads the writer's last number. After a commit whose answer was lost
 // only the database knows it.
 func (s *Store) recount(ctx context.Context) error {
-	if err := s.write.QueryRowContext(ctx, "SELECT coalesce(max(n), 0) FROM journal WHERE writer = ?", s.id).Scan(&s.n); err != nil {
+	if err := s.write.QueryRowContext(ctx, "SELECT coalesce(max(n), 0) FROM journal WHERE writer = ?", s.number).Scan(&s.n); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return nil
@@ -280,7 +285,10 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, folder stri
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
-	var options []goose.ProviderOption
+	frames := func(ctx context.Context, tx *sql.Tx) error {
+		return upgrade.Frames(ctx, tx, dialect == goose.DialectPostgres)
+	}
+	options := []goose.ProviderOption{goose.WithGoMigrations(goose.NewGoMigration(upgrade.FramesVersion, &goose.GoFunc{RunTx: frames}, nil))}
 	if dialect == goose.DialectPostgres {
 		options = append(options, goose.WithSessionLocker(turn{}))
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/pressly/goose/v3"
 	"github.com/stretchr/testify/require"
 
 	"gantry.dev/orchestrator/engine"
@@ -107,4 +108,9 @@ func TestFault_C2_AnExhaustedPoolHoldsBackAndRecovers(t *testing.T) {
 func TestFault_C15_NoTextComesIntoPostgresBehindItsErasure(t *testing.T) {
 	dsn := journaltest.Schema(t)
 	erasesAmongWrites(t, open(t, journal.Config{DSN: dsn}), open(t, journal.Config{DSN: dsn}))
+}
+
+func TestPostgresStoreOfRecordsInRowsOfTheirOwnIsPacked(t *testing.T) {
+	dsn := journaltest.Schema(t)
+	upgrades(t, "pgx", dsn, dsn, goose.DialectPostgres, "postgres")
 }

@@ -13,6 +13,7 @@ import (
 
 	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
 	"gantry.dev/orchestrator/notary"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
@@ -136,20 +137,23 @@ func (h *house) steer(organisation, id string, records int) {
 	}
 }
 
-// damage works on the file behind the store's back.
-func (h *house) damage(work func(db *sql.DB)) {
+// damage works on the file behind the store's back, where each record is a row.
+func (h *house) damage(work func(tx *sql.Tx)) {
 	require.NoError(h.t, h.notary.Close())
 	require.NoError(h.t, h.store.Close())
 	db, err := sql.Open("sqlite", h.path)
 	require.NoError(h.t, err)
-	work(db)
+	require.NoError(h.t, journaltest.Alter(h.t.Context(), db, false, func(tx *sql.Tx) error {
+		work(tx)
+		return nil
+	}))
 	require.NoError(h.t, db.Close())
 	h.open()
 }
 
 // do makes a statement that must change something.
-func (h *house) do(db *sql.DB, statement string, args ...any) {
-	result, err := db.ExecContext(h.t.Context(), statement, args...)
+func (h *house) do(tx *sql.Tx, statement string, args ...any) {
+	result, err := tx.ExecContext(h.t.Context(), statement, args...)
 	require.NoError(h.t, err)
 	changed, err := result.RowsAffected()
 	require.NoError(h.t, err)
@@ -157,8 +161,8 @@ func (h *house) do(db *sql.DB, statement string, args ...any) {
 }
 
 // stored are the records of a run as they lie in the database.
-func (h *house) stored(db *sql.DB, id string) (records []run.Record) {
-	rows, err := db.QueryContext(h.t.Context(), "SELECT run, seq, kind, version, at_ms, body, prev, digest FROM journal WHERE run = ? ORDER BY seq", id)
+func (h *house) stored(tx *sql.Tx, id string) (records []run.Record) {
+	rows, err := tx.QueryContext(h.t.Context(), "SELECT run, seq, kind, version, at_ms, body, prev, digest FROM journal WHERE run = ? ORDER BY seq", id)
 	require.NoError(h.t, err)
 	defer func() { require.NoError(h.t, rows.Close()) }()
 	for rows.Next() {
@@ -172,17 +176,17 @@ func (h *house) stored(db *sql.DB, id string) (records []run.Record) {
 
 // rechain makes a run's records after a number follow from each other again, as
 // somebody would who has the database and the program.
-func (h *house) rechain(db *sql.DB, id string, from int) {
-	records := h.stored(db, id)
+func (h *house) rechain(tx *sql.Tx, id string, from int) {
+	records := h.stored(tx, id)
 	for i := range records {
 		if i+1 < from {
 			continue
 		}
 		records[i].Prev = records[i-1].Digest
 		records[i].Digest = run.Chain(records[i])
-		h.do(db, "UPDATE journal SET prev = ?, digest = ? WHERE run = ? AND seq = ?", records[i].Prev, records[i].Digest, id, records[i].Seq)
+		h.do(tx, "UPDATE journal SET prev = ?, digest = ? WHERE run = ? AND seq = ?", records[i].Prev, records[i].Digest, id, records[i].Seq)
 	}
-	h.do(db, "UPDATE heads SET digest = ? WHERE run = ?", records[len(records)-1].Digest, id)
+	h.do(tx, "UPDATE heads SET digest = ? WHERE run = ?", records[len(records)-1].Digest, id)
 }
 
 // check holds the store against the folder and returns the faults.

@@ -30,68 +30,68 @@ type first struct {
 // of it: two heads cover north-1 up to records 3 and 5.
 func TestFault_N1_TheFirstBadRecordIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
-		damage func(h *house, db *sql.DB)
+		damage func(h *house, tx *sql.Tx)
 		want   first
 	}{
-		"a byte of a record": {func(h *house, db *sql.DB) {
-			h.do(db, "UPDATE journal SET body = CAST(replace(CAST(body AS TEXT), 'ada', 'eve') AS BLOB) WHERE run = 'north-1' AND seq = 2")
+		"a byte of a record": {func(h *house, tx *sql.Tx) {
+			h.do(tx, "UPDATE journal SET body = CAST(replace(CAST(body AS TEXT), 'ada', 'eve') AS BLOB) WHERE run = 'north-1' AND seq = 2")
 		}, first{notary.RecordChanged, "north-1", 2, 0}},
-		"the time of a record": {func(h *house, db *sql.DB) {
-			h.do(db, "UPDATE journal SET at_ms = at_ms + 1 WHERE run = 'north-1' AND seq = 4")
+		"the time of a record": {func(h *house, tx *sql.Tx) {
+			h.do(tx, "UPDATE journal SET at_ms = at_ms + 1 WHERE run = 'north-1' AND seq = 4")
 		},
 			first{notary.RecordChanged, "north-1", 4, 0}},
-		"a record in the middle is gone": {func(h *house, db *sql.DB) { h.do(db, "DELETE FROM journal WHERE run = 'north-1' AND seq = 3") },
+		"a record in the middle is gone": {func(h *house, tx *sql.Tx) { h.do(tx, "DELETE FROM journal WHERE run = 'north-1' AND seq = 3") },
 			first{notary.RecordMissing, "north-1", 3, 0}},
-		"a record in the middle is gone and the rest moved up": {func(h *house, db *sql.DB) {
-			h.do(db, "DELETE FROM journal WHERE run = 'north-1' AND seq = 2")
+		"a record in the middle is gone and the rest moved up": {func(h *house, tx *sql.Tx) {
+			h.do(tx, "DELETE FROM journal WHERE run = 'north-1' AND seq = 2")
 			for seq := 3; seq <= 5; seq++ {
-				h.do(db, "UPDATE journal SET seq = seq - 1 WHERE run = 'north-1' AND seq = ?", seq)
+				h.do(tx, "UPDATE journal SET seq = seq - 1 WHERE run = 'north-1' AND seq = ?", seq)
 			}
-			h.rechain(db, "north-1", 2)
-			h.do(db, "UPDATE heads SET version = 4 WHERE run = 'north-1'")
+			h.rechain(tx, "north-1", 2)
+			h.do(tx, "UPDATE heads SET version = 4 WHERE run = 'north-1'")
 		}, first{notary.RecordChanged, "north-1", 1, 0}},
-		"two records changed places": {func(h *house, db *sql.DB) {
-			h.do(db, "UPDATE journal SET seq = 99 WHERE run = 'north-1' AND seq = 3")
-			h.do(db, "UPDATE journal SET seq = 3 WHERE run = 'north-1' AND seq = 4")
-			h.do(db, "UPDATE journal SET seq = 4 WHERE run = 'north-1' AND seq = 99")
+		"two records changed places": {func(h *house, tx *sql.Tx) {
+			h.do(tx, "UPDATE journal SET seq = 99 WHERE run = 'north-1' AND seq = 3")
+			h.do(tx, "UPDATE journal SET seq = 3 WHERE run = 'north-1' AND seq = 4")
+			h.do(tx, "UPDATE journal SET seq = 4 WHERE run = 'north-1' AND seq = 99")
 		}, first{notary.RecordChanged, "north-1", 3, 0}},
-		"the end of a run is cut off": {func(h *house, db *sql.DB) {
-			h.do(db, "DELETE FROM journal WHERE run = 'north-1' AND seq > 4")
-			h.do(db, "UPDATE heads SET version = 4, digest = (SELECT digest FROM journal WHERE run = 'north-1' AND seq = 4) WHERE run = 'north-1'")
+		"the end of a run is cut off": {func(h *house, tx *sql.Tx) {
+			h.do(tx, "DELETE FROM journal WHERE run = 'north-1' AND seq > 4")
+			h.do(tx, "UPDATE heads SET version = 4, digest = (SELECT digest FROM journal WHERE run = 'north-1' AND seq = 4) WHERE run = 'north-1'")
 		}, first{notary.RecordMissing, "north-1", 5, 0}},
-		"a whole run is gone": {func(h *house, db *sql.DB) {
-			h.do(db, "DELETE FROM journal WHERE run = 'north-2'")
-			h.do(db, "DELETE FROM heads WHERE run = 'north-2'")
+		"a whole run is gone": {func(h *house, tx *sql.Tx) {
+			h.do(tx, "DELETE FROM journal WHERE run = 'north-2'")
+			h.do(tx, "DELETE FROM heads WHERE run = 'north-2'")
 		}, first{notary.RunMissing, "north-2", 1, 0}},
-		"the end is written and chained again": {func(h *house, db *sql.DB) {
-			h.do(db, "UPDATE journal SET at_ms = at_ms + 1 WHERE run = 'north-1' AND seq = 5")
-			h.rechain(db, "north-1", 5)
+		"the end is written and chained again": {func(h *house, tx *sql.Tx) {
+			h.do(tx, "UPDATE journal SET at_ms = at_ms + 1 WHERE run = 'north-1' AND seq = 5")
+			h.rechain(tx, "north-1", 5)
 		}, first{notary.RecordChanged, "north-1", 4, 0}},
-		"another history takes its place from the start": {func(h *house, db *sql.DB) {
-			h.do(db, "UPDATE journal SET at_ms = at_ms + 1 WHERE run = 'north-1' AND seq = 2")
-			h.rechain(db, "north-1", 2)
+		"another history takes its place from the start": {func(h *house, tx *sql.Tx) {
+			h.do(tx, "UPDATE journal SET at_ms = at_ms + 1 WHERE run = 'north-1' AND seq = 2")
+			h.rechain(tx, "north-1", 2)
 		}, first{notary.RecordChanged, "north-1", 1, 0}},
-		"a run is slipped in with an old time": {func(h *house, db *sql.DB) {
-			h.do(db, "INSERT INTO journal SELECT 'north-9', seq, kind, version, at_ms - 3600000, body, prev, digest, 'forged', n FROM journal WHERE run = 'north-2'")
-			h.do(db, `INSERT INTO heads SELECT 'north-9', version, digest, epoch, owner, lease_until, status, 0, organisation, root, parent, conversation, subject, agent,
+		"a run is slipped in with an old time": {func(h *house, tx *sql.Tx) {
+			h.do(tx, "INSERT INTO journal SELECT 'north-9', seq, kind, version, at_ms - 3600000, body, prev, digest, 'forged', n + 1000 FROM journal WHERE run = 'north-2'")
+			h.do(tx, `INSERT INTO heads SELECT 'north-9', version, digest, epoch, owner, lease_until, status, 0, organisation, root, parent, conversation, subject, agent,
 				department, labels, started_ms, ended_ms, news, heard FROM heads WHERE run = 'north-2'`)
 		}, first{notary.RecordUncovered, "north-9", 1, 0}},
-		"the database's own heads are gone": {func(h *house, db *sql.DB) { h.do(db, "DELETE FROM signed_heads WHERE organisation = 'north'") },
+		"the database's own heads are gone": {func(h *house, tx *sql.Tx) { h.do(tx, "DELETE FROM signed_heads WHERE organisation = 'north'") },
 			first{notary.DatabaseBehind, "", 0, 1}},
-		"one of the database's own heads is gone": {func(h *house, db *sql.DB) {
-			h.do(db, "DELETE FROM signed_heads WHERE organisation = 'north' AND number = 1")
+		"one of the database's own heads is gone": {func(h *house, tx *sql.Tx) {
+			h.do(tx, "DELETE FROM signed_heads WHERE organisation = 'north' AND number = 1")
 		},
 			first{notary.DatabaseBehind, "", 0, 1}},
-		"a head of the database is another one": {func(h *house, db *sql.DB) {
-			h.do(db, "UPDATE signed_heads SET body = replace(body, '\"runs\":2', '\"runs\":1') WHERE organisation = 'north' AND number = 1")
+		"a head of the database is another one": {func(h *house, tx *sql.Tx) {
+			h.do(tx, "UPDATE signed_heads SET body = replace(body, '\"runs\":2', '\"runs\":1') WHERE organisation = 'north' AND number = 1")
 		}, first{notary.HeadForked, "", 0, 1}},
-		"the database goes on with a head that nobody signed": {func(h *house, db *sql.DB) {
-			h.do(db, "INSERT INTO signed_heads SELECT organisation, 3, body FROM signed_heads WHERE organisation = 'north' AND number = 2")
+		"the database goes on with a head that nobody signed": {func(h *house, tx *sql.Tx) {
+			h.do(tx, "INSERT INTO signed_heads SELECT organisation, 3, body FROM signed_heads WHERE organisation = 'north' AND number = 2")
 		}, first{notary.HeadOrder, "", 0, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := signedTwice(t)
-			h.damage(func(db *sql.DB) { c.damage(h, db) })
+			h.damage(func(tx *sql.Tx) { c.damage(h, tx) })
 			_, found := h.check()
 			require.NotEmpty(t, found)
 			require.Equal(t, c.want, first{found[0].Code, found[0].Run, found[0].Seq, found[0].Head}, "%v", found)
@@ -414,11 +414,11 @@ func TestNothingIsSignedWhereNothingMoved(t *testing.T) {
 func TestManyRunsAreSeveralHeads(t *testing.T) {
 	h := newHouse(t)
 	h.start("north")
-	h.damage(func(db *sql.DB) {
+	h.damage(func(tx *sql.Tx) {
 		for i := range 2500 {
 			id := fmt.Sprintf("copy-%d", i)
-			h.do(db, "INSERT INTO journal SELECT ?, seq, kind, version, at_ms, body, prev, digest, 'local', n + ? FROM journal WHERE run = 'north-1'", id, 3*(i+1))
-			h.do(db, `INSERT INTO heads SELECT ?, version, digest, epoch, owner, lease_until, status, due_ms, organisation, root, parent, conversation, subject, agent,
+			h.do(tx, "INSERT INTO journal SELECT ?, seq, kind, version, at_ms, body, prev, digest, 'local', n + ? FROM journal WHERE run = 'north-1'", id, 3*(i+1))
+			h.do(tx, `INSERT INTO heads SELECT ?, version, digest, epoch, owner, lease_until, status, due_ms, organisation, root, parent, conversation, subject, agent,
 				department, labels, started_ms, ended_ms, news, heard FROM heads WHERE run = 'north-1'`, id)
 		}
 	})

@@ -88,10 +88,10 @@ func TestFault_N4_OnlyWhatGoodKeysCoveredIsHeldAgainstTheDatabase(t *testing.T) 
 	h.sign()
 	for seq, run := range map[int]string{2: "north-1", 5: "north-1", 3: "north-3", 1: "south-2"} {
 		t.Run(fmt.Sprint(run, "-", seq), func(t *testing.T) {
-			h.damage(func(db *sql.DB) { h.do(db, "UPDATE journal SET at_ms = at_ms + 1 WHERE run = ? AND seq = ?", run, seq) })
+			h.damage(func(tx *sql.Tx) { h.do(tx, "UPDATE journal SET at_ms = at_ms + 1 WHERE run = ? AND seq = ?", run, seq) })
 			_, found := h.check()
 			require.Equal(t, []first{{notary.RecordChanged, run, uint64(seq), 0}}, firsts(found))
-			h.damage(func(db *sql.DB) { h.do(db, "UPDATE journal SET at_ms = at_ms - 1 WHERE run = ? AND seq = ?", run, seq) })
+			h.damage(func(tx *sql.Tx) { h.do(tx, "UPDATE journal SET at_ms = at_ms - 1 WHERE run = ? AND seq = ?", run, seq) })
 		})
 	}
 }

@@ -13,7 +13,7 @@ func TestFault_N1_WhatWentOnUnsignedIsNamed(t *testing.T) {
 	h := newHouse(t)
 	id := h.start("north")
 	h.sign()
-	h.damage(func(db *sql.DB) { h.do(db, "UPDATE cursors SET n = 1000000 WHERE name = 'signed heads'") })
+	h.damage(func(tx *sql.Tx) { h.do(tx, "UPDATE cursors SET n = 1000000 WHERE name = 'signed heads'") })
 	for range 5 {
 		h.nowMs += 3_600_000
 		h.steer("north", id, 10)

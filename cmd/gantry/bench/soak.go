@@ -150,7 +150,7 @@ func (s Soaking) watch(ctx context.Context, h *house, db *sql.DB, ended <-chan s
 
 // untold counts what the relay's cursors, which are kept at every poll, are
 // behind the writers.
-const untold = `SELECT coalesce(sum(coalesce((SELECT max(j.n) FROM journal j WHERE j.writer = w.id), 0)
+const untold = `SELECT coalesce(sum(coalesce((SELECT max(j.n) FROM journal j WHERE j.writer = w.number), 0)
 	- coalesce((SELECT c.n FROM cursors c WHERE c.name = 'relay' AND c.writer = w.id), 0)), 0) FROM writers w`
 
 func look(ctx context.Context, db *sql.DB) (s sighting, err error) {

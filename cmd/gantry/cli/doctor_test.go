@@ -12,6 +12,7 @@ import (
 
 	"gantry.dev/cmd/gantry/client"
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
 )
 
 // practice leaves a folder in which the sample has finished one run and waits
@@ -57,8 +58,10 @@ func TestDoctorFindsNothingAfterRealRunsAndDamageByItsCode(t *testing.T) {
 
 	db, err := sql.Open("sqlite", filepath.Join(folder, "gantry.db"))
 	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), "UPDATE journal SET at_ms = at_ms + 1 WHERE run = ? AND seq = 5", finished)
-	require.NoError(t, err)
+	require.NoError(t, journaltest.Alter(t.Context(), db, false, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(t.Context(), "UPDATE journal SET at_ms = at_ms + 1 WHERE run = ? AND seq = 5", finished)
+		return err
+	}))
 	_, err = db.ExecContext(t.Context(), "DELETE FROM inbox")
 	require.NoError(t, err)
 	require.NoError(t, db.Close())

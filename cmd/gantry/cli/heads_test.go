@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"gantry.dev/orchestrator/journal/journaltest"
 )
 
 // What the sample did is covered when its process ends. Checking needs the
@@ -32,8 +34,10 @@ func TestFault_N1_TheCommandSaysWhatWasChanged(t *testing.T) {
 
 	db, err := sql.Open("sqlite", filepath.Join(folder, "gantry.db"))
 	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), "DELETE FROM journal WHERE run = ? AND seq > 7", finished)
-	require.NoError(t, err)
+	require.NoError(t, journaltest.Alter(t.Context(), db, false, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(t.Context(), "DELETE FROM journal WHERE run = ? AND seq > 7", finished)
+		return err
+	}))
 	require.NoError(t, db.Close())
 	out, err = gantry(t, verify...)
 	require.ErrorContains(t, err, "1 fault")

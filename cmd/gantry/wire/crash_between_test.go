@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"gantry.dev/orchestrator/journal/frame"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -87,15 +88,15 @@ func writePoint() string {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	method := ""
 	for more := true; more; {
-		var frame runtime.Frame
-		frame, more = frames.Next()
-		if strings.Contains(frame.Function, "pressly/goose") {
+		var caller runtime.Frame
+		caller, more = frames.Next()
+		if strings.Contains(caller.Function, "pressly/goose") {
 			return ""
 		}
-		if name, of := strings.CutPrefix(frame.Function, storeMethod); of {
+		if name, of := strings.CutPrefix(caller.Function, storeMethod); of {
 			method, _, _ = strings.Cut(name, ".") // the outermost stays
 		}
-		if frame.Function == "gantry.dev/orchestrator/journal.Open" {
+		if caller.Function == "gantry.dev/orchestrator/journal.Open" {
 			method = "Open"
 		}
 	}
@@ -187,12 +188,24 @@ func (t *watchedTx) after(query string, args []driver.NamedValue) {
 		t.conn.watch.pass(t.name, inside)
 	}
 	if table := writes.FindStringSubmatch(query); t.method == "Append" && table[2] == "journal" {
-		for _, arg := range args {
-			if kind, isText := arg.Value.(string); isText && eventKinds[run.EventKind(kind)] {
-				t.kinds = append(t.kinds, run.EventKind(kind))
-			}
+		t.kinds = append(t.kinds, kindsOfRows(args)...)
+	}
+}
+
+// kindsOfRows are the kinds of the records in rows of the journal. On PostgreSQL
+// the rows come as columns, and it gives none.
+func kindsOfRows(args []driver.NamedValue) (kinds []run.EventKind) {
+	const columns = 7 // seq, n, settled_ms, writer, count, run, frame
+	for row := range slices.Chunk(args, columns) {
+		packed, isRow := row[columns-1].Value.([]byte)
+		if !isRow {
+			return nil
+		}
+		for _, r := range (frame.Row{Seq: uint64(row[0].Value.(int64)), Count: uint64(row[4].Value.(int64)), Frame: packed}).Records() {
+			kinds = append(kinds, r.Kind)
 		}
 	}
+	return kinds
 }
 
 // eventKinds are all that a run may record.

@@ -19,6 +19,7 @@ import (
 
 	"gantry.dev/cmd/gantry/wire"
 	"gantry.dev/orchestrator/journal"
+	"gantry.dev/orchestrator/journal/journaltest"
 	"gantry.dev/orchestrator/policy"
 	"gantry.dev/orchestrator/run"
 )
@@ -42,6 +43,13 @@ var alterations = map[string]string{
 	"the beginning is missing": `DELETE FROM journal WHERE seq = 1`,
 	"the last is missing":      `DELETE FROM journal WHERE seq = (SELECT max(seq) FROM journal)`,
 	"all are missing":          `DELETE FROM journal`,
+	"a bit of a frame":         `UPDATE journal SET frame = CAST(substr(frame, 1, length(frame) - 9) || x'41' || substr(frame, -8) AS BLOB) WHERE seq = (SELECT min(seq) FROM journal WHERE seq > 1)`,
+	"a torn frame":             `UPDATE journal SET frame = substr(frame, 1, length(frame) / 2) WHERE seq = (SELECT max(seq) FROM journal)`,
+	"an empty frame":           `UPDATE journal SET frame = x'' WHERE seq = (SELECT min(seq) FROM journal)`,
+	"a frame of a later form":  `UPDATE journal SET frame = CAST(x'63' || substr(frame, 2) AS BLOB) WHERE seq = (SELECT max(seq) FROM journal)`,
+	"a frame of fewer":         `UPDATE journal SET count = count - 1, frame = frame WHERE count > 1 AND seq = (SELECT min(seq) FROM journal WHERE count > 1)`,
+	"a frame is longer":        `UPDATE journal SET frame = CAST(frame || x'00' AS BLOB) WHERE seq = (SELECT max(seq) FROM journal)`,
+	"frames change places":     `UPDATE journal SET frame = (SELECT o.frame FROM journal o WHERE o.seq <> journal.seq ORDER BY o.seq LIMIT 1)`,
 	"the head is of another":   `UPDATE heads SET digest = 'x'`,
 }
 
@@ -72,7 +80,14 @@ func alter(t *testing.T, at place, statement string) {
 	}
 	db, err := sql.Open(name, dsn)
 	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), statement)
+	if strings.Contains(statement, "frame") { // of the rows as they are, not of records
+		_, err = db.ExecContext(t.Context(), statement)
+	} else {
+		err = journaltest.Alter(t.Context(), db, name == "pgx", func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(t.Context(), statement)
+			return err
+		})
+	}
 	require.NoError(t, errors.Join(err, db.Close()))
 }
 

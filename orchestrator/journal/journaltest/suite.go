@@ -2,6 +2,8 @@ package journaltest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -123,7 +125,10 @@ func Write(id string, from uint64, n int) engine.Write {
 	return w
 }
 
-func digest(id string, seq uint64) string { return fmt.Sprintf("%s#%d", id, seq) }
+func digest(id string, seq uint64) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s#%d", id, seq))
+	return hex.EncodeToString(sum[:])
+}
 
 func (b *bench) must(w engine.Write) {
 	b.t.Helper()

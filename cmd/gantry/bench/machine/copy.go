@@ -14,7 +14,7 @@ import (
 func Copies(ctx context.Context, db *sql.DB, postgres bool, original string, number int) error {
 	tables := map[string]map[string]string{
 		"heads":    {"run": made("run"), "root": made("root")},
-		"journal":  {"run": made("run"), "writer": "'copies'", "n": "g.number * 1000 + t.seq"},
+		"journal":  {"run": made("run"), "n": "-(g.number * 1000 + t.seq)"},
 		"payloads": {"id": made("id"), "run": made("run")},
 		"inbox":    {"id": made("id"), "run": made("run")},
 	}
