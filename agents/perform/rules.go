@@ -1,7 +1,9 @@
 package perform
 
 import (
+	"encoding/binary"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,15 +20,34 @@ type rules struct {
 	directory    policy.Directory
 	tools        map[string]policy.ToolFacts // of those that no kill stops
 
+	ends  []int64         // when grants end by themselves (UTC ms), sorted
+	named map[string]bool // runs and conversations that a grant is for
+
 	mu          sync.Mutex
 	authorities map[[3]string]policy.Authority // by agent, subject and grant
+	ceilings    map[line]policy.Authority      // at most mostLines
 }
+
+// line is all that a ceiling depends on besides the configuration.
+type line struct {
+	subject, conversation string
+	links                 string
+	ended                 int // how many grants have ended by themselves; -1 where the time is not said
+}
+
+// mostLines is how many ceilings are kept: people times the ways to an agent.
+const mostLines = 4096
 
 var _ run.Rules = (*rules)(nil)
 
 func newRules(o agents.Organisation, digest string, set *policy.Set) *rules {
 	r := &rules{organisation: o, digest: digest, set: set, directory: o.Directory(), tools: map[string]policy.ToolFacts{},
-		authorities: map[[3]string]policy.Authority{}}
+		authorities: map[[3]string]policy.Authority{}, ceilings: map[line]policy.Authority{}, named: map[string]bool{}}
+	for _, g := range o.Grants {
+		r.named[g.Run], r.named[g.Conversation] = true, true
+		r.ends = append(r.ends, g.UntilMs)
+	}
+	slices.Sort(r.ends)
 	for _, d := range o.Tools {
 		if _, stopped := o.StoppedTool(d.Name); !stopped {
 			_, quarantined := o.Quarantined(d.Name)
@@ -56,8 +77,52 @@ func (r *rules) Tool(name string) (policy.ToolFacts, bool) {
 
 // Ceiling is what the last agent of the line may do for the subject: no more
 // than each one above it, except what a grant in force adds. The run's own
-// deadline bounds it in time.
+// deadline bounds it in time. Nobody may change it: others get the same.
 func (r *rules) Ceiling(acting run.Acting) policy.Authority {
+	if acting.Under != nil {
+		return r.ceiling(acting)
+	}
+	line := r.line(acting)
+	r.mu.Lock()
+	ceiling, known := r.ceilings[line]
+	r.mu.Unlock()
+	if known {
+		return ceiling
+	}
+	ceiling = r.ceiling(acting)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.ceilings) >= mostLines {
+		clear(r.ceilings)
+	}
+	r.ceilings[line] = ceiling
+	return ceiling
+}
+
+// line leaves out the runs and the conversation that no grant is for, so that
+// all like them have one ceiling.
+func (r *rules) line(acting run.Acting) line {
+	of := func(id string) string {
+		if r.named[id] {
+			return id
+		}
+		return ""
+	}
+	at := line{subject: acting.Subject, conversation: of(acting.Conversation), ended: -1}
+	if acting.AtMs > 0 {
+		at.ended, _ = slices.BinarySearch(r.ends, acting.AtMs+1)
+	}
+	var links []byte
+	for _, link := range acting.Links {
+		for _, part := range [...]string{link.Agent, link.Grant, of(link.Run)} {
+			links = append(binary.AppendUvarint(links, uint64(len(part))), part...)
+		}
+	}
+	at.links = string(links)
+	return at
+}
+
+func (r *rules) ceiling(acting run.Acting) policy.Authority {
 	var ceiling policy.Authority
 	for i, link := range acting.Links {
 		above, own := ceiling, r.own(link, acting.Subject)

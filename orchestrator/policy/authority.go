@@ -73,8 +73,16 @@ func (d *Denied) Error() string {
 // Normal returns the one value that stands for everything with a's meaning:
 // sets sorted, grants that allow nothing left out, negative limits zero, values
 // outside a scale the strictest of it. Two authorities that are Below each
-// other have equal normal forms.
+// other have equal normal forms. It shares nothing with a.
 func (a Authority) Normal() Authority {
+	a = a.normal()
+	a.Tools = maps.Clone(a.Tools)
+	a.Labels, a.ReadSpaces, a.WriteSpaces, a.Models = slices.Clone(a.Labels), slices.Clone(a.ReadSpaces), slices.Clone(a.WriteSpaces), slices.Clone(a.Models)
+	return a
+}
+
+// normal is Normal, but may share with a what is normal there already.
+func (a Authority) normal() Authority {
 	a.Tools = normalTools(a.Tools)
 	a.Labels = normalSet(a.Labels)
 	a.ReadSpaces = normalSet(a.ReadSpaces)
@@ -98,7 +106,7 @@ func (a Authority) Normal() Authority {
 // child's authority is the Meet of what its parent has and what it asks for,
 // so no chain of spawns can widen.
 func Meet(a, b Authority) Authority {
-	a, b = a.Normal(), b.Normal()
+	a, b = a.normal(), b.normal()
 	return Authority{
 		Tools:       meetTools(a.Tools, b.Tools),
 		Labels:      meetSets(a.Labels, b.Labels),
@@ -167,7 +175,7 @@ func Succeeded(a Authority, tool func(name string) (ToolFacts, bool)) Authority 
 // Below reports whether everything that a allows, b allows too. It is
 // reflexive, transitive and, on normal forms, antisymmetric.
 func (a Authority) Below(b Authority) bool {
-	a, b = a.Normal(), b.Normal()
+	a, b = a.normal(), b.normal()
 	return toolsBelow(a.Tools, b.Tools) &&
 		setWithin(a.Labels, b.Labels) &&
 		setWithin(a.ReadSpaces, b.ReadSpaces) &&
@@ -191,7 +199,7 @@ func (a Authority) limitsBelow(b Authority) bool {
 // Includes reports whether an authority has the tools, labels, spaces and models
 // of a grant. What is counted or lasts is not looked at.
 func (a Authority) Includes(grant Authority) bool {
-	a, grant = a.Normal(), grant.Normal()
+	a, grant = a.normal(), grant.normal()
 	return toolsBelow(grant.Tools, a.Tools) && setWithin(grant.Labels, a.Labels) && setWithin(grant.ReadSpaces, a.ReadSpaces) &&
 		setWithin(grant.WriteSpaces, a.WriteSpaces) && setWithin(grant.Models, a.Models)
 }
@@ -231,9 +239,22 @@ func normalSet[S ~[]E, E ~string](set S) S {
 	if len(set) == 0 {
 		return nil
 	}
+	if ascending(set) {
+		return set
+	}
 	sorted := slices.Clone(set)
 	slices.Sort(sorted)
 	return slices.Compact(sorted)
+}
+
+// ascending reports whether a set is sorted and has nothing twice.
+func ascending[S ~[]E, E ~string](set S) bool {
+	for i := 1; i < len(set); i++ {
+		if set[i-1] >= set[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // meetSets and setWithin work on sorted sets.
@@ -248,5 +269,10 @@ func meetSets[S ~[]E, E ~string](a, b S) S {
 }
 
 func setWithin[S ~[]E, E ~string](a, b S) bool {
-	return len(meetSets(a, b)) == len(a)
+	for _, element := range a {
+		if _, found := slices.BinarySearch(b, element); !found {
+			return false
+		}
+	}
+	return true
 }

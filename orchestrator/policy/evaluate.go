@@ -35,7 +35,7 @@ func (s *Set) Evaluate(request Request, dir Directory) Verdict {
 		// The validator quotes the context, which may hold untrusted text.
 		return s.forbid(Reason{ReasonRequestInvalid, "the facts do not have the types that the tool declares"})
 	}
-	decision, diagnostic := cedar.Authorize(s.policies, s.entities(request), asked)
+	decision, diagnostic := cedar.Authorize(s.policies, &entities{set: s, request: request, asked: asked}, asked)
 	failed := len(diagnostic.Errors) > 0
 	if failed && decision == cedar.Allow {
 		diagnostic.Reasons = nil // what permitted it did not decide
@@ -130,7 +130,7 @@ func (s *Set) cedarRequest(request Request) cedar.Request {
 	return cedar.Request{
 		Principal: agentUID(request),
 		Action:    cedar.NewEntityUID("Action", cedar.String(request.Tool.Name)),
-		Resource:  cedar.NewEntityUID("Resource", cedar.String(request.Resource)),
+		Resource:  resourceUID(request),
 		Context: cedar.NewRecord(cedar.RecordMap{
 			"facts":            factRecord(request.Facts),
 			"impact":           cedar.String(request.Tool.Impact.OrWorst().String()),
@@ -146,44 +146,72 @@ func (s *Set) cedarRequest(request Request) cedar.Request {
 }
 
 // entities are everything the request speaks of. Nothing else exists for the
-// policies, so no verdict depends on what happens to be loaded.
-func (s *Set) entities(request Request) cedar.EntityMap {
-	agent, tool := agentUID(request), cedar.NewEntityUID("Tool", cedar.String(request.Tool.Name))
-	resource := cedar.NewEntityUID("Resource", cedar.String(request.Resource))
-	action := s.rules.actions[cedar.NewEntityUID("Action", cedar.String(request.Tool.Name))].Entity
+// policies, so no verdict depends on what happens to be loaded. Each is made
+// when a policy first asks for it: few ask for more than who and where.
+type entities struct {
+	set             *Set
+	request         Request
+	asked           cedar.Request
+	agent, resource *cedar.Entity
+}
+
+// Get returns the entity with this id, if the request speaks of it.
+func (e *entities) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
+	switch uid {
+	case e.asked.Action:
+		return e.set.rules.actions[uid].Entity, true
+	case e.asked.Principal:
+		if e.agent == nil {
+			e.agent = agentOf(e.request)
+		}
+		return *e.agent, true
+	case e.asked.Resource:
+		if e.resource == nil {
+			e.resource = resourceOf(e.request)
+		}
+		return *e.resource, true
+	}
+	return cedar.Entity{}, false
+}
+
+func agentOf(request Request) *cedar.Entity {
 	chain := make([]string, len(request.Chain))
 	for i, actor := range request.Chain {
 		chain[i] = actor.ID
 	}
-	return cedar.EntityMap{
-		action.UID: action,
-		agent: {
-			UID:     agent,
-			Parents: cedar.NewEntityUIDSet(cedar.NewEntityUID("Department", cedar.String(request.Agent.Department))),
-			Attributes: cedar.NewRecord(cedar.RecordMap{
-				"name":              cedar.String(request.Agent.Name),
-				"revision":          cedar.String(request.Agent.Revision),
-				"department":        cedar.String(request.Agent.Department),
-				"owner":             cedar.String(request.Agent.Owner),
-				"subject":           cedar.String(request.Subject.ID),
-				"subjectKind":       cedar.String(request.Subject.Kind),
-				"subjectDepartment": cedar.String(request.Subject.Department),
-				"subjectRoles":      stringSet(request.Subject.Roles),
-				"subjectClearance":  stringSet(request.Subject.Clearance),
-				"chain":             stringSet(chain),
-			}),
-		},
-		resource: {
-			UID:     resource,
-			Parents: cedar.NewEntityUIDSet(tool),
-			Attributes: cedar.NewRecord(cedar.RecordMap{
-				"id":    cedar.String(request.Resource),
-				"tool":  cedar.String(request.Tool.Name),
-				"owner": cedar.String(request.Tool.Owner),
-				"class": cedar.String(request.Tool.Class.OrWorst().String()),
-			}),
-		},
+	return &cedar.Entity{
+		UID:     agentUID(request),
+		Parents: cedar.NewEntityUIDSet(cedar.NewEntityUID("Department", cedar.String(request.Agent.Department))),
+		Attributes: cedar.NewRecord(cedar.RecordMap{
+			"name":              cedar.String(request.Agent.Name),
+			"revision":          cedar.String(request.Agent.Revision),
+			"department":        cedar.String(request.Agent.Department),
+			"owner":             cedar.String(request.Agent.Owner),
+			"subject":           cedar.String(request.Subject.ID),
+			"subjectKind":       cedar.String(request.Subject.Kind),
+			"subjectDepartment": cedar.String(request.Subject.Department),
+			"subjectRoles":      stringSet(request.Subject.Roles),
+			"subjectClearance":  stringSet(request.Subject.Clearance),
+			"chain":             stringSet(chain),
+		}),
 	}
+}
+
+func resourceOf(request Request) *cedar.Entity {
+	return &cedar.Entity{
+		UID:     resourceUID(request),
+		Parents: cedar.NewEntityUIDSet(cedar.NewEntityUID("Tool", cedar.String(request.Tool.Name))),
+		Attributes: cedar.NewRecord(cedar.RecordMap{
+			"id":    cedar.String(request.Resource),
+			"tool":  cedar.String(request.Tool.Name),
+			"owner": cedar.String(request.Tool.Owner),
+			"class": cedar.String(request.Tool.Class.OrWorst().String()),
+		}),
+	}
+}
+
+func resourceUID(request Request) cedar.EntityUID {
+	return cedar.NewEntityUID("Resource", cedar.String(request.Resource))
 }
 
 func agentUID(request Request) cedar.EntityUID {

@@ -31,8 +31,11 @@ func (g ToolGrant) Allows(args []byte) (ok bool, path string) {
 
 // normal returns the grant in normal form, or false when it allows no call.
 func (g ToolGrant) normal() (ToolGrant, bool) {
-	if g.Calls <= 0 || g.Impact == ImpactUnset || g.Impact > Irreversible {
+	if !g.allows() {
 		return ToolGrant{}, false
+	}
+	if g.plain() {
+		return g, true
 	}
 	constraints, satisfiable := normalConstraints(g.Constraints)
 	g.Constraints = constraints
@@ -60,11 +63,32 @@ func normalConstraints(constraints []Constraint) ([]Constraint, bool) {
 }
 
 func normalTools(tools map[string]ToolGrant) map[string]ToolGrant {
+	if len(tools) > 0 && allPlain(tools) {
+		return tools
+	}
 	var normal map[string]ToolGrant
 	for name, grant := range tools {
 		normal = withGrant(normal, name, grant)
 	}
 	return normal
+}
+
+// allPlain reports whether every grant allows something and bounds no argument:
+// it is its own normal form.
+func allPlain(tools map[string]ToolGrant) bool {
+	for _, grant := range tools {
+		if !grant.plain() {
+			return false
+		}
+	}
+	return true
+}
+
+func (g ToolGrant) plain() bool { return g.allows() && g.Constraints == nil }
+
+// allows reports whether a grant allows any call, whatever its arguments.
+func (g ToolGrant) allows() bool {
+	return g.Calls > 0 && g.Impact != ImpactUnset && g.Impact <= Irreversible
 }
 
 // withGrant adds a grant in normal form unless it allows nothing. The map is
@@ -83,7 +107,7 @@ func withGrant(tools map[string]ToolGrant, name string, grant ToolGrant) map[str
 }
 
 func meetTools(a, b map[string]ToolGrant) map[string]ToolGrant {
-	var both map[string]ToolGrant
+	both := make(map[string]ToolGrant, min(len(a), len(b)))
 	for name, left := range a {
 		right, found := b[name]
 		if !found || left.Revision != right.Revision {
@@ -95,6 +119,9 @@ func meetTools(a, b map[string]ToolGrant) map[string]ToolGrant {
 			Calls:       min(left.Calls, right.Calls),
 			Constraints: slices.Concat(left.Constraints, right.Constraints),
 		})
+	}
+	if len(both) == 0 {
+		return nil
 	}
 	return both
 }

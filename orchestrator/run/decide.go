@@ -82,8 +82,9 @@ type decider struct {
 	s   *State
 	env Env
 
-	asked   int  // approvals and accesses that it asks for
-	flooded bool // it would ask for more than the run may
+	may     *policy.Authority // see authority; nil until it is asked
+	asked   int               // approvals and accesses that it asks for
+	flooded bool              // it would ask for more than the run may
 }
 
 func (d *decider) emit(events ...Event) { d.Events = append(d.Events, events...) }

@@ -98,7 +98,11 @@ func (s *State) Unused(authority policy.Authority) policy.Authority {
 // authority is what the run may do now: as admitted and amended, under what
 // everybody above it and it may do at this moment.
 func (d *decider) authority() policy.Authority {
-	return policy.Meet(policy.Succeeded(d.s.Authority, d.env.Rules.Tool), d.env.Rules.Ceiling(d.s.Acting(d.env.NowMs)))
+	if d.may == nil {
+		may := policy.Meet(policy.Succeeded(d.s.Authority, d.env.Rules.Tool), d.env.Rules.Ceiling(d.s.Acting(d.env.NowMs)))
+		d.may = &may
+	}
+	return *d.may
 }
 
 func (s Spawn) started(call int, review string) ChildStarted {
