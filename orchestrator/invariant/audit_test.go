@@ -62,7 +62,7 @@ func TestPlantedDamageIsFoundByItsCode(t *testing.T) {
 		"texts are exchanged":  {invariant.TextUnreadable, "r-finished", "UPDATE payloads SET sealed = (SELECT sealed FROM payloads WHERE run = 'r-approval' LIMIT 1) WHERE id = (SELECT max(id) FROM payloads WHERE run = 'r-finished')"},
 		"a text is gone":       {invariant.TextMissing, "r-finished", "DELETE FROM payloads WHERE id = (SELECT max(id) FROM payloads WHERE run = 'r-finished')"},
 		"the key alone":        {invariant.TextUnreadable, "r-finished", "DELETE FROM subject_keys"},
-		"a weaker marking":     {invariant.TextChanged, "r-approval", "UPDATE payloads SET text = replace(text, '\"finance\"', '') WHERE run = 'r-approval' AND text LIKE '%finance%'"},
+		"a weaker marking":     {invariant.TextChanged, "r-approval", "UPDATE payloads SET marking = replace(marking, '\"finance\"', '') WHERE run = 'r-approval' AND marking LIKE '%finance%'"},
 		"reserved":             {invariant.BudgetSum, "", "UPDATE budgets SET reserved_money = reserved_money + 1 WHERE node = 'department'"},
 		"settled":              {invariant.BudgetSum, "", "UPDATE budgets SET settled_tokens = settled_tokens - 1 WHERE node = 'department'"},
 		"unknown":              {invariant.BudgetSum, "", "UPDATE budgets SET unknown_money = unknown_money + 1 WHERE node = 'idle'"},

@@ -179,17 +179,12 @@ func (s *Snapshot) Texts(ctx context.Context, ids []string) (map[string]Opened, 
 	if len(ids) == 0 {
 		return found, nil
 	}
-	rows, err := listed(ctx, s.tx, scanSealed, "SELECT id, run, subject, text, sealed FROM payloads WHERE id IN (?)", bun.List(ids))
+	rows, err := listed(ctx, s.tx, scanSealed, "SELECT "+payloadColumns+" FROM payloads WHERE id IN (?)", bun.List(ids))
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range rows {
-		opened := Opened{Payload: engine.Payload{Run: row.run}}
-		if err := json.Unmarshal([]byte(row.text), &opened.Text); err != nil {
-			opened.Fault = "Its reference cannot be read."
-			found[row.id] = opened
-			continue
-		}
+		var opened Opened
 		form, err := s.vault.open(ctx, s.tx, s.met, row.subject, row.id, row.sealed)
 		switch {
 		case ctx.Err() != nil:
@@ -198,8 +193,11 @@ func (s *Snapshot) Texts(ctx context.Context, ids []string) (map[string]Opened, 
 			opened.Fault = "It is still there, but the key of its subject is gone."
 		case err != nil:
 			opened.Fault = "It does not open under the key of its subject."
+		default:
+			if opened.Payload, err = row.payload(form); err != nil {
+				opened.Fault = "Its marking cannot be read."
+			}
 		}
-		opened.Salt, opened.Bytes = form.Salt, form.Bytes
 		found[row.id] = opened
 	}
 	return found, nil
@@ -292,15 +290,6 @@ func (s *Snapshot) Strays(ctx context.Context, limit int) ([]Stray, error) {
 		found = append(found, rows...)
 	}
 	return found, nil
-}
-
-type sealedRow struct {
-	id, run, subject, text string
-	sealed                 []byte
-}
-
-func scanSealed(row scanner) (r sealedRow, err error) {
-	return r, row.Scan(&r.id, &r.run, &r.subject, &r.text, &r.sealed)
 }
 
 // listed reads all rows of a query.

@@ -149,7 +149,9 @@ func (c *contest) burden(w *engine.Write) {
 		c.texts++
 		id := c.text()
 		subject := rapid.SampledFrom([]string{"ann", "bob"}).Draw(c.t, "subject")
-		w.Payloads = []engine.Payload{{Run: w.Head.Run, Salt: []byte("0123456789abcdef"), Bytes: c.bytes(), Text: run.Text{ID: id, Subject: subject, Size: 1}}}
+		salt, bytes := []byte("0123456789abcdef"), c.bytes()
+		w.Payloads = []engine.Payload{{Run: w.Head.Run, Salt: salt, Bytes: bytes,
+			Text: run.Text{ID: id, Subject: subject, Commitment: run.Commit(salt, bytes), Size: len(bytes)}}}
 	}
 	if c.often("asks", 3) {
 		item := engine.InboxItem{ID: rapid.SampledFrom([]string{"i1", "i2"}).Draw(c.t, "item"), Organisation: "acme", Run: w.Head.Run, Kind: engine.InboxApproval}

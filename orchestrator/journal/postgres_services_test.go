@@ -95,3 +95,7 @@ func TestPostgresErasureReachesEveryProcess(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Equal(t, []byte("after"), found["of-r2"].Bytes)
 }
+
+func TestPostgresTextsOfAnOlderStoreAreRead(t *testing.T) {
+	opensOlder(t, journal.Config{DSN: journaltest.Schema(t)})
+}

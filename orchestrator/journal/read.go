@@ -206,13 +206,7 @@ func (s *Store) Payloads(ctx context.Context, ids []string) (map[string]engine.P
 	if err != nil {
 		return nil, err
 	}
-	type row struct {
-		id, run, subject, text string
-		sealed                 []byte
-	}
-	list, err := collect(rows, func(sc scanner) (r row, err error) {
-		return r, sc.Scan(&r.id, &r.run, &r.subject, &r.text, &r.sealed)
-	})
+	list, err := collect(rows, scanSealed)
 	if err != nil {
 		return nil, err
 	}
@@ -225,17 +219,15 @@ func (s *Store) Payloads(ctx context.Context, ids []string) (map[string]engine.P
 		if err != nil {
 			return nil, err
 		}
-		p := engine.Payload{Run: r.run, Salt: form.Salt, Bytes: form.Bytes}
-		if err := json.Unmarshal([]byte(r.text), &p.Text); err != nil {
+		if found[r.id], err = r.payload(form); err != nil {
 			return nil, fmt.Errorf("payload: %w", err)
 		}
-		found[r.id] = p
 	}
 	return found, nil
 }
 
 func (s *Store) payloadRows(ctx context.Context, ids []string) (*sql.Rows, error) {
-	return s.among(ctx, "SELECT id, run, subject, text, sealed FROM payloads WHERE id ", ids)
+	return s.among(ctx, "SELECT "+payloadColumns+" FROM payloads WHERE id ", ids)
 }
 
 // among asks for the rows whose last named column is one of the ids.

@@ -117,8 +117,8 @@ func (b *batch) recordPayload(p engine.Payload) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(p.Text)
-	b.payloads = append(b.payloads, []any{p.Text.ID, p.Run, p.Text.Subject, string(text), sealed})
+	row, err := payloadRow(p, sealed)
+	b.payloads = append(b.payloads, row)
 	return err
 }
 
@@ -162,7 +162,7 @@ func (b *batch) statements() ([]statement, error) {
 		s.update("heads", movedColumns, moved),
 		s.insert("journal", "seq, n, settled_ms, writer, count, run, frame", "", b.frames),
 		s.insert("subject_keys", "subject, wrapped", "", b.keys),
-		s.insert("payloads", "id, run, subject, text, sealed", "", b.payloads),
+		s.insert("payloads", payloadColumns, "", b.payloads),
 		s.insert("text_items", "item, text, run", "ON CONFLICT (item, run, text) DO NOTHING", b.links), b.lateLinks(),
 		s.insert("receipts", "organisation, caller, command, request, run, answer", "", b.receipts),
 		s.insert("gates", "name, value", "ON CONFLICT (name) DO UPDATE SET value = excluded.value", b.gates),
@@ -276,10 +276,10 @@ func (s *Store) storePayload(ctx context.Context, db changer, p engine.Payload) 
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(p.Text)
+	row, err := payloadRow(p, sealed)
 	if err != nil {
 		return err
 	}
-	_, err = db.ExecContext(ctx, "INSERT INTO payloads (id, run, subject, text, sealed) VALUES (?, ?, ?, ?, ?)", p.Text.ID, p.Run, p.Text.Subject, string(text), sealed)
+	_, err = db.ExecContext(ctx, "INSERT INTO payloads ("+payloadColumns+") VALUES (?, ?, ?, ?, ?)", row...)
 	return err
 }

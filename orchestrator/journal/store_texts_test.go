@@ -2,8 +2,10 @@ package journal_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -137,4 +139,34 @@ func bytesComeBack(t *testing.T, s store) {
 		require.NoError(t, err)
 		require.Equal(t, text, string(receipt.Answer))
 	}
+}
+
+// opensOlder makes a store as it was before a text's reference was cut down to
+// its marking, and looks at what the next start makes of its texts.
+func opensOlder(t *testing.T, config journal.Config) {
+	t.Helper()
+	config.MasterKey = masterKey
+	text, payload := engine.Seal(engine.RandomSource{}, "r1", "ann", policy.Marking{Labels: policy.NewLabels("hr", `a"b`), Integrity: policy.Untrusted}, []byte("said"))
+	old, err := journal.Open(t.Context(), config)
+	require.NoError(t, err)
+	w := journaltest.Write("r1", 0, 1)
+	w.Payloads = []engine.Payload{payload}
+	require.NoError(t, old.Append(t.Context(), w))
+	reference, err := json.Marshal(text)
+	require.NoError(t, err)
+	db := old.Databases().Write
+	for _, back := range []string{"ALTER TABLE payloads RENAME COLUMN marking TO text", "DELETE FROM goose_db_version WHERE version_id = 12"} {
+		_, err := db.ExecContext(t.Context(), back)
+		require.NoError(t, err)
+	}
+	_, err = db.ExecContext(t.Context(), "UPDATE payloads SET text = $1", string(reference))
+	require.NoError(t, err)
+	require.NoError(t, old.Close())
+	found, err := open(t, config).Payloads(t.Context(), []string{text.ID})
+	require.NoError(t, err)
+	require.Equal(t, map[string]engine.Payload{text.ID: payload}, found)
+}
+
+func TestTextsOfAnOlderStoreAreRead(t *testing.T) {
+	opensOlder(t, journal.Config{DSN: "sqlite:" + filepath.Join(t.TempDir(), "gantry.db")})
 }

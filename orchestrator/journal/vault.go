@@ -12,6 +12,7 @@ import (
 	"math"
 
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/run"
 )
 
 const keySize = 32
@@ -151,4 +152,30 @@ func (v *vault) open(ctx context.Context, db querier, met fresh, subject, id str
 		return form, errors.New("a text does not open under its subject's key")
 	}
 	return decodeSealed(plain)
+}
+
+// sealedRow is a row of the table of texts.
+type sealedRow struct {
+	id, run, subject string
+	marking          string // JSON
+	sealed           []byte
+}
+
+const payloadColumns = "id, run, subject, marking, sealed"
+
+func scanSealed(row scanner) (r sealedRow, err error) {
+	return r, row.Scan(&r.id, &r.run, &r.subject, &r.marking, &r.sealed)
+}
+
+func payloadRow(p engine.Payload, sealed []byte) ([]any, error) {
+	marking, err := json.Marshal(p.Text.Marking)
+	return []any{p.Text.ID, p.Run, p.Text.Subject, string(marking), sealed}, err
+}
+
+// payload is the text of a row that was opened. What its reference said of it
+// follows from what was sealed.
+func (r sealedRow) payload(form sealedForm) (engine.Payload, error) {
+	text := run.Text{ID: r.id, Commitment: run.Commit(form.Salt, form.Bytes), Size: len(form.Bytes), Subject: r.subject}
+	err := json.Unmarshal([]byte(r.marking), &text.Marking)
+	return engine.Payload{Text: text, Run: r.run, Salt: form.Salt, Bytes: form.Bytes}, err
 }

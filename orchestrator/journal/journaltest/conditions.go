@@ -156,7 +156,8 @@ func replaysConcurrently(b *bench) {
 }
 
 func payload(id, subject string, bytes []byte) engine.Payload {
-	return engine.Payload{Run: "r1", Salt: []byte("0123456789abcdef"), Bytes: bytes, Text: run.Text{ID: id, Commitment: "c-" + id,
+	salt := []byte("0123456789abcdef")
+	return engine.Payload{Run: "r1", Salt: salt, Bytes: bytes, Text: run.Text{ID: id, Commitment: run.Commit(salt, bytes),
 		Size: len(bytes), Subject: subject, Marking: policy.Marking{Labels: policy.NewLabels("hr")}}}
 }
 
