@@ -11,8 +11,13 @@ import (
 
 // RealWorld blocks, runs goroutines and reads the machine's clock.
 type RealWorld struct {
-	tasks conc.WaitGroup
 	clock onward
+	tasks conc.WaitGroup // the goroutines that do them
+	begin sync.Once
+	end   sync.Once
+	next  chan func()   // where a goroutine that is free takes its next task
+	free  chan struct{} // room for those that are
+	over  chan struct{} // closed: none waits for a task any more
 }
 
 // NowMs returns the machine's time. It never goes back: a clock that is set back
@@ -49,11 +54,50 @@ func (*RealWorld) Await(ctx context.Context, _ string, operation func(context.Co
 	return operation(ctx)
 }
 
-// Go runs the task in a goroutine of its own.
-func (w *RealWorld) Go(task func()) { w.tasks.Go(task) }
+// mostFree bounds the goroutines that wait for their next task.
+const mostFree = 128
 
-// Close waits for all tasks.
-func (w *RealWorld) Close() { w.tasks.Wait() }
+func (w *RealWorld) open() {
+	w.begin.Do(func() {
+		w.next, w.free, w.over = make(chan func()), make(chan struct{}, mostFree), make(chan struct{})
+	})
+}
+
+// Go runs the task in a goroutine, in one that is free where there is one: its
+// stack has grown already, and effects use much of it.
+func (w *RealWorld) Go(task func()) {
+	w.open()
+	select {
+	case w.next <- task:
+	default:
+		w.tasks.Go(func() { w.work(task) })
+	}
+}
+
+// work does one task after the other, as long as few others wait for one.
+func (w *RealWorld) work(task func()) {
+	for {
+		task()
+		select {
+		case w.free <- struct{}{}:
+		default:
+			return
+		}
+		select {
+		case task = <-w.next:
+			<-w.free
+		case <-w.over:
+			return
+		}
+	}
+}
+
+// Close waits for all tasks. The world is used no more after it.
+func (w *RealWorld) Close() {
+	w.open()
+	w.end.Do(func() { close(w.over) })
+	w.tasks.Wait()
+}
 
 // Wait blocks until the mailbox rings, the time comes or the context is done.
 func (w *RealWorld) Wait(ctx context.Context, box *Mailbox, untilMs int64) {

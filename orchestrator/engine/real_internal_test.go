@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,4 +34,31 @@ func TestAReportIsNotKeptForOneThatTakesLong(t *testing.T) {
 	world.Wait(context.Background(), box, world.NowMs()+time.Minute.Milliseconds())
 	reports, _ := box.drain()
 	require.Len(t, reports, 1)
+}
+
+func TestEveryTaskIsDoneOnceAndWaitedFor(t *testing.T) {
+	var world RealWorld
+	var done atomic.Int64
+	const tasks = 10 * mostFree
+	for range tasks {
+		world.Go(func() {
+			runtime.Gosched()
+			world.Go(func() { done.Add(1) })
+			done.Add(1)
+		})
+	}
+	world.Close()
+	require.EqualValues(t, 2*tasks, done.Load())
+}
+
+func TestAFreeGoroutineDoesTheNextTask(t *testing.T) {
+	var world RealWorld
+	defer world.Close()
+	world.Go(func() {})
+	for len(world.free) == 0 {
+		runtime.Gosched()
+	}
+	done := make(chan struct{})
+	world.next <- func() { close(done) } // blocks until somebody is free
+	<-done
 }
