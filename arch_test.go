@@ -180,6 +180,7 @@ var homes = map[string][]string{
 	"golang.org/x/oauth2":                   {"agents/credential", "agents/tool/mcp"},
 	"github.com/coder/websocket":            {"cmd/gantry/bench", "graph/edge"},
 	"github.com/pressly/goose":              {"orchestrator/journal"},
+	"github.com/klauspost/compress":         {"orchestrator/journal/frame"},
 	"github.com/klippa-app/go-pdfium":       {"memory/document"},
 	"github.com/wneessen/go-mail":           {"orchestrator/notice/send"},
 	"github.com/knadh/koanf":                {"cmd/gantry/cli"},

@@ -16,25 +16,44 @@
 //	time        varint; UTC ms, for all but the first what is added to the one before
 //	body        uvarint of its length, and its bytes: canonical JSON
 //
-// Uvarint and varint are those of encoding/binary. Which run the records are of,
+// In form 2 what is there for the records is one S2 block instead, which takes up
+// words.txt as its dictionary. Uvarint and varint are those of encoding/binary. Which run the records are of,
 // and the number of the last of them, stand beside the frame. A record's digest
 // of the one before it is the digest that stands before its own.
 package frame
 
 import (
+	_ "embed" // holds the dictionary
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/klauspost/compress/s2"
 
 	"gantry.dev/orchestrator/run"
 )
 
-// plain is the form of frames whose records lie open.
-const plain = 1
+// The forms of frames.
+const (
+	plain  = 1
+	packed = 2
+)
 
-// A frame holds at most so many records.
-const mostRecords = 1 << 16
+// A frame holds at most so many records, and so many bytes of them.
+const (
+	mostRecords = 1 << 16
+	mostBytes   = 64 << 20
+)
+
+// words are what most records say, as they say it. Frames cannot be read by
+// other words than those that they were written with.
+//
+//go:embed words.txt
+var words []byte
+
+var dictionary = s2.MakeDict(words, nil)
 
 const digestBytes = 32
 
@@ -49,8 +68,8 @@ const (
 // of the one before is another one.
 var ErrDigest = errors.New("the records have no digests that follow each other")
 
-// ErrSize is returned for no records, and for too many.
-var ErrSize = errors.New("a frame holds one record at least and 65,536 at most")
+// ErrSize is returned for no records, and for more than a frame holds.
+var ErrSize = errors.New("a frame holds one record at least, 65,536 at most, and 64 MiB of them")
 
 // errForm is why bytes are no frame.
 var errForm = errors.New("it is no frame")
@@ -61,24 +80,28 @@ func Pack(records []run.Record) ([]byte, error) {
 	if len(records) == 0 || len(records) > mostRecords {
 		return nil, ErrSize
 	}
-	size := 64 + len(records)*(digestBytes+32)
+	size := 0
 	for i := range records {
-		size += len(records[i].Body)
+		size += 32 + len(records[i].Kind) + len(records[i].Body)
 	}
-	packed := binary.AppendUvarint(append(make([]byte, 0, size), plain), uint64(len(records)))
-	packed, err := appendDigests(packed, records)
-	if err != nil {
-		return nil, err
+	if size > mostBytes {
+		return nil, ErrSize
 	}
-	atMs := int64(0)
+	open, atMs := make([]byte, 0, size), int64(0)
 	for i := range records {
 		r := &records[i]
-		packed = appendBytes(packed, string(r.Kind))
-		packed = binary.AppendVarint(packed, int64(r.Version))
-		packed = binary.AppendVarint(packed, r.AtMs-atMs)
-		packed, atMs = appendBytes(packed, r.Body), r.AtMs
+		open = appendBytes(open, string(r.Kind))
+		open = binary.AppendVarint(open, int64(r.Version))
+		open = binary.AppendVarint(open, r.AtMs-atMs)
+		open, atMs = appendBytes(open, r.Body), r.AtMs
 	}
-	return packed, nil
+	form, content := byte(packed), dictionary.Encode(nil, open)
+	if len(content) >= len(open) {
+		form, content = plain, open
+	}
+	frame := make([]byte, 0, 16+(len(records)+1)*digestBytes+len(content))
+	frame, err := appendDigests(binary.AppendUvarint(append(frame, form), uint64(len(records))), records)
+	return append(frame, content...), err
 }
 
 func appendBytes[T ~string | ~[]byte](to []byte, value T) []byte {
@@ -110,12 +133,33 @@ func appendDigest(to []byte, digest string) ([]byte, error) {
 	if len(digest) != 2*digestBytes {
 		return nil, fmt.Errorf("%w: %q", ErrDigest, digest)
 	}
-	at := len(to)
-	to, err := hex.AppendDecode(to, []byte(digest))
-	if err != nil || hex.EncodeToString(to[at:]) != digest {
-		return nil, fmt.Errorf("%w: %q", ErrDigest, digest)
+	for i := 0; i < len(digest); i += 2 {
+		high, low := strings.IndexByte(digits, digest[i]), strings.IndexByte(digits, digest[i+1])
+		if high < 0 || low < 0 {
+			return nil, fmt.Errorf("%w: %q", ErrDigest, digest)
+		}
+		to = append(to, byte(high<<4|low))
 	}
 	return to, nil
+}
+
+// digits are those of a digest's text, which has no capitals.
+const digits = "0123456789abcdef"
+
+// kinds are all kinds of records, by their text.
+var kinds = func() map[string]run.EventKind {
+	known := map[string]run.EventKind{}
+	for _, cell := range run.Transitions() {
+		known[string(cell.Kind)] = cell.Kind
+	}
+	return known
+}()
+
+func kindOf(text []byte) run.EventKind {
+	if kind, known := kinds[string(text)]; known {
+		return kind
+	}
+	return run.EventKind(text)
 }
 
 // Row is a frame where a journal keeps it.
@@ -144,19 +188,23 @@ func (r Row) Records() []run.Record {
 
 func (r Row) unpack() ([]run.Record, error) {
 	in := reader{left: r.Frame}
-	if in.byte() != plain || in.uvarint() != r.Count || r.Count == 0 || r.Count > min(mostRecords, r.Seq) {
+	form := in.byte()
+	if in.uvarint() != r.Count || r.Count == 0 || r.Count > min(mostRecords, r.Seq) {
 		return nil, errForm
 	}
 	before, digests := in.digests(int(r.Count))
 	if in.failed { // before memory is taken for what they would belong to
 		return nil, errForm
 	}
+	if err := in.open(form); err != nil {
+		return nil, err
+	}
 	records := make([]run.Record, r.Count)
 	atMs := int64(0)
 	for i := range records {
 		one := &records[i]
 		one.Run, one.Seq = r.Run, r.Seq-r.Count+1+uint64(i)
-		one.Kind = run.EventKind(in.bytes())
+		one.Kind = kindOf(in.bytes())
 		one.Version = int(in.varint())
 		atMs += in.varint()
 		one.AtMs, one.Body = atMs, in.bytes()
@@ -207,6 +255,21 @@ func (in *reader) varint() int64 {
 }
 
 func (in *reader) bytes() []byte { return in.take(in.uvarint()) }
+
+// open goes on with what a form holds for the records.
+func (in *reader) open(form byte) (err error) {
+	switch form {
+	case plain:
+		return nil
+	case packed:
+		if size, err := s2.DecodedLen(in.left); err != nil || size > mostBytes {
+			return errForm
+		}
+		in.left, err = dictionary.Decode(nil, in.left)
+		return err
+	}
+	return errForm
+}
 
 // digests are the one before the records, and those of so many records, one
 // after the other.
