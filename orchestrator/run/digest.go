@@ -41,10 +41,14 @@ func digestOf(v any) string {
 	return digest
 }
 
+// usualBytes is how many most digests are over: as many need no memory of their own.
+const usualBytes = 1024
+
 // Commit is the salted commitment to a text: SHA-256 over the salt, its length
 // first, and the bytes. Without the salt it tells nothing of the text.
 func Commit(salt, text []byte) string {
-	return canon.Digest(append(framed(make([]byte, 0, 8+len(salt)+len(text)), salt), text...))
+	var usual [usualBytes]byte
+	return canon.Digest(append(framed(usual[:0], salt), text...))
 }
 
 // framed appends a part with its length before it, so that no two lists of
@@ -109,9 +113,8 @@ func amendmentDigest(snapshot string, e LimitRaised) string {
 
 // Chain computes the digest of a record from the one before it.
 func Chain(r Record) string {
-	const frames = 5 * 8
-	out := make([]byte, 0, frames+len(r.Run)+len(r.Prev)+3*8+len(r.Kind)+len(r.Body))
-	out = framed(framed(out, r.Run), r.Prev)
+	var usual [usualBytes]byte
+	out := framed(framed(usual[:0], r.Run), r.Prev)
 	out = binary.BigEndian.AppendUint64(out, 3*8)
 	out = binary.BigEndian.AppendUint64(out, r.Seq)
 	out = binary.BigEndian.AppendUint64(out, uint64(r.Version))
