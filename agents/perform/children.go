@@ -37,6 +37,9 @@ func (j *job) collect(ctx context.Context) (engine.Prepared, error) {
 		return engine.Prepared{}, err
 	}
 	c := &collecting{job: j, sealer: j.sealer()}
+	if c.orders, err = j.ordersOf(ctx, records); err != nil {
+		return engine.Prepared{}, err
+	}
 	report := run.ReportChildren{}
 	for _, record := range records {
 		event, err := run.Decode(record)
@@ -61,6 +64,18 @@ func (j *job) collect(ctx context.Context) (engine.Prepared, error) {
 type collecting struct {
 	*job
 	*sealer
+	orders map[string]engine.Payload // by id, of all children that are taken
+}
+
+// ordersOf opens what children were asked for, all at once.
+func (j *job) ordersOf(ctx context.Context, ends []run.Record) (map[string]engine.Payload, error) {
+	var ids []string
+	for _, end := range ends {
+		if call := j.state.Call(j.state.Child(end.Run).Call); call != nil {
+			ids = append(ids, call.Arguments.ID)
+		}
+	}
+	return j.view.Texts(ctx, ids...)
 }
 
 // end is what the parent keeps of a child's end. The result stays the child's
@@ -103,10 +118,7 @@ func quiet(end *run.ChildEnd) {
 
 // take holds a result against what the parent asked for and may read.
 func (c *collecting) take(ctx context.Context, child *run.Child, end *run.ChildEnd) error {
-	order, err := c.orderOf(ctx, child)
-	if err != nil {
-		return err
-	}
+	order := c.orderOf(child)
 	// First of all, unless it is declassified: how a result fails that the parent
 	// may not read would tell of it.
 	if !c.lent(child) && !end.Result.Marking.Labels.Within(c.state.Authority.Labels) {
@@ -133,17 +145,11 @@ func (c *collecting) above(ctx context.Context, child *run.Child) (bool, error) 
 	return err == nil && !state.Marking.Labels.Within(c.state.Authority.Labels), err
 }
 
-func (c *collecting) orderOf(ctx context.Context, child *run.Child) (order tool.Delegation, err error) {
-	call := c.state.Call(child.Call)
-	if call == nil {
-		return order, nil
+func (c *collecting) orderOf(child *run.Child) (order tool.Delegation) {
+	if call := c.state.Call(child.Call); call != nil {
+		_ = json.Unmarshal(c.orders[call.Arguments.ID].Bytes, &order) // erased arguments ask for nothing
 	}
-	texts, err := c.view.Texts(ctx, call.Arguments.ID)
-	if err != nil {
-		return order, err
-	}
-	_ = json.Unmarshal(texts[call.Arguments.ID].Bytes, &order) // erased arguments ask for nothing
-	return order, nil
+	return order
 }
 
 func (c *collecting) mostBytes(child *run.Child) int {
