@@ -282,6 +282,7 @@ func (p *pipeline) receive(results pgx.BatchResults, list []statement) error {
 // numbered writes each ? as PostgreSQL wants it.
 func numbered(query string) string {
 	var b strings.Builder
+	b.Grow(len(query) + 2*strings.Count(query, "?"))
 	n := 0
 	for {
 		before, after, found := strings.Cut(query, "?")
@@ -325,11 +326,15 @@ func (s *Store) insert(table, columns, then string, rows [][]any) (list []statem
 
 // update changes columns of the rows that the first column names.
 func (s *Store) update(table string, columns []string, rows [][]any) (list []statement) {
+	key := columns[0]
+	if !s.postgres && len(rows) == 1 { // SQLite would make a table for the one row that is joined
+		return []statement{{text: "UPDATE " + table + " SET " + strings.Join(columns[1:], " = ?, ") + " = ? WHERE " + key + " = ?",
+			args: slices.Concat(rows[0][1:], rows[0][:1])}}
+	}
 	set := make([]string, 0, len(columns))
 	for _, column := range columns[1:] {
 		set = append(set, column+" = moved."+column)
 	}
-	key := columns[0]
 	for _, some := range s.tables(rows) {
 		some.text = "WITH moved (" + strings.Join(columns, ", ") + ") AS (" + some.text + ") UPDATE " + table + " SET " + strings.Join(set, ", ") +
 			" FROM moved WHERE " + table + "." + key + " = moved." + key
