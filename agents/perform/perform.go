@@ -37,8 +37,9 @@ type Kit struct {
 // revision is the one of an agent with a digest.
 func (k *Kit) revision(agent, digest string) (agents.Revision, bool) {
 	key := [2]string{agent, digest}
-	if known, met := k.revisions.Load(key); met {
-		return known.(agents.Revision), true //nolint:forcetypeassert // nothing else is kept
+	known, _ := k.revisions.Load(key)
+	if revision, met := known.(agents.Revision); met {
+		return revision, true
 	}
 	revision, found := k.Organisation.RevisionAt(agent, digest)
 	if found {
