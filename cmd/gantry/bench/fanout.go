@@ -112,7 +112,7 @@ func (s Spreading) on(ctx context.Context, dsn string, report *Report) (err erro
 	figure("children begun a second, from the order to the last", "1/s", nil, rate)
 	figure("resident memory at the most, above what there was", "MB", nil, memory)
 	figure("CPU of this process for one child", "ms", nil, cpu)
-	figure("journal rows a second", "1/s", nil, rows)
+	figure("records a second", "1/s", nil, rows)
 	figure("rows a second that goroutines write alone, 64 in a commit", "1/s", nil, bare)
 	figure("the first to the second", "", nil, ratio)
 	found, err := h.violations(ctx)

@@ -124,7 +124,7 @@ func (r *Report) judgeGoals(store string, concurrency int, figure figuring) {
 		rows, rounds, syncs, bytes = atLeast(0.5, 0.8), atLeast(0.35, 0.6), atMost(0.2, 0.1), atMost(3.5, 2.5)
 	}
 	if rows != nil {
-		figure("P4", "journal rows a second to a bare group commit", "", rows, func(s Sample) float64 {
+		figure("P4", "records a second to rows of a bare group commit", "", rows, func(s Sample) float64 {
 			return machine.Over(s.Load.RecordsPerSecond(), s.Limits.RowsPerSecond)
 		})
 		figure("P5", "rounds to bare commits side by side", "", rounds, func(s Sample) float64 {

@@ -49,7 +49,7 @@ or 1000 killed runs it says "too few to tell":
   P1, P2  rounds a second to those of the program --beside, on PostgreSQL and
           on SQLite
   P3      CPU for a round to that of the program --beside, servers and all
-  P4      journal rows a second to those of bare transactions that insert as
+  P4      records a second to rows of bare transactions that insert as
           many rows of the same size
   P5      rounds a second to bare commits of one row on 64 connections; one on
           SQLite, which has one writer
