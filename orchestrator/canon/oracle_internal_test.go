@@ -72,7 +72,7 @@ type plain struct {
 	Maps map[string]string `json:"maps"`
 	Next *plain            `json:"next,omitempty"`
 	Any  any               `json:",omitempty"`
-	Odd  string            `json:"o'd"` // no name that encoding/json takes
+	Odd  string            `json:"o'd"` //nolint:staticcheck // no name that encoding/json takes
 }
 
 type bothCases struct {

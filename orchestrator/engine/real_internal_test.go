@@ -51,7 +51,7 @@ func TestEveryTaskIsDoneOnceAndWaitedFor(t *testing.T) {
 	require.EqualValues(t, 2*tasks, done.Load())
 }
 
-func TestAFreeGoroutineDoesTheNextTask(t *testing.T) {
+func TestAFreeGoroutineDoesTheNextTask(*testing.T) {
 	var world RealWorld
 	defer world.Close()
 	world.Go(func() {})

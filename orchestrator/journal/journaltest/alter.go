@@ -54,25 +54,32 @@ func Alter(ctx context.Context, db *sql.DB, postgres bool, alter func(tx *sql.Tx
 	return tx.Commit()
 }
 
-func unpack(ctx context.Context, tx *sql.Tx, kept string) error {
-	type row struct {
-		frame.Row
-		writer string
-		n      uint64
-	}
-	rows, err := tx.QueryContext(ctx, "SELECT j.run, j.seq, j.count, j.frame, coalesce(w.id, ''), j.n FROM "+kept+" j LEFT JOIN writers w ON w.number = j.writer ORDER BY j.run, j.seq")
+// row is a row of the journal with the name of its writer.
+type row struct {
+	frame.Row
+	writer string
+	n      uint64
+}
+
+func rows(ctx context.Context, tx *sql.Tx, kept string) (list []row, err error) {
+	found, err := tx.QueryContext(ctx, "SELECT j.run, j.seq, j.count, j.frame, coalesce(w.id, ''), j.n FROM "+kept+" j LEFT JOIN writers w ON w.number = j.writer ORDER BY j.run, j.seq")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var list []row
-	for rows.Next() {
+	defer func() { err = errors.Join(err, found.Close()) }()
+	for found.Next() {
 		var r row
-		if err := rows.Scan(&r.Run, &r.Seq, &r.Count, &r.Frame, &r.writer, &r.n); err != nil {
-			return errors.Join(err, rows.Close())
+		if err := found.Scan(&r.Run, &r.Seq, &r.Count, &r.Frame, &r.writer, &r.n); err != nil {
+			return nil, err
 		}
 		list = append(list, r)
 	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+	return list, found.Err()
+}
+
+func unpack(ctx context.Context, tx *sql.Tx, kept string) error {
+	list, err := rows(ctx, tx, kept)
+	if err != nil {
 		return err
 	}
 	for _, one := range list {

@@ -130,6 +130,7 @@ func (r numbered) follows(before numbered) bool {
 }
 
 func records(ctx context.Context, tx *sql.Tx, from string, after place) (list []numbered, err error) {
+	//nolint:gosec // the name of a table of this migration
 	rows, err := tx.QueryContext(ctx, `SELECT t.run, t.seq, t.kind, t.version, t.at_ms, t.body, t.prev, t.digest, coalesce(w.number, 0), t.n FROM `+from+` t
 		LEFT JOIN writers w ON w.id = t.writer WHERE (t.run, t.seq) > ($1, $2) ORDER BY t.run, t.seq LIMIT $3`, after.run, int64(after.seq), pageRows)
 	if err != nil {
@@ -186,6 +187,7 @@ func (p *packer) flush(ctx context.Context) error {
 		return err
 	}
 	last := p.open[len(p.open)-1]
+	//nolint:gosec // the name of a table of this migration
 	_, err = p.tx.ExecContext(ctx, "INSERT INTO "+p.into+" (run, seq, count, writer, n, settled_ms, frame) VALUES ($1, $2, $3, $4, $5, $6, $7)",
 		last.Run, int64(last.Seq), len(list), last.writer, last.n, frame.SettledMs(list), packed)
 	p.open = p.open[:0]
