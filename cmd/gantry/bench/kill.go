@@ -87,7 +87,7 @@ func (t told) DSN() string { return t.dsn }
 // Recovery is how runs went on after their process was killed.
 type Recovery struct {
 	Runs    int           `json:"runs"`
-	Rows    int           `json:"rows"` // of their journals, when they were killed
+	Rows    int           `json:"rows"` // records of their journals, when they were killed
 	First   time.Duration `json:"first"`
 	All     time.Duration `json:"all"`     // from start, or from the end of the leases
 	Opening time.Duration `json:"opening"` // until the new process was ready
@@ -128,7 +128,7 @@ func (c Config) killedOn(ctx context.Context, dsn string, report *Report) (err e
 		return err
 	}
 	report.add(Figure{ID: "P14", Store: store, Name: fmt.Sprintf("%d runs killed in flight, until each has a new step", r.Runs), Unit: "s", Goal: atMost(2, 1), few: r.Runs < inFlight}, r.All.Seconds())
-	report.add(Figure{ID: "P14", Store: store, Name: fmt.Sprintf("the same for each of %d rows read", r.Rows), Unit: "us", Goal: atMost(15, 5), few: r.Runs < inFlight}, machine.Over(float64(r.All.Microseconds()), float64(r.Rows)))
+	report.add(Figure{ID: "P14", Store: store, Name: fmt.Sprintf("the same for each of %d records read", r.Rows), Unit: "us", Goal: atMost(15, 5), few: r.Runs < inFlight}, machine.Over(float64(r.All.Microseconds()), float64(r.Rows)))
 	report.add(Figure{ID: "recover", Store: store, Name: "until the first run has a new step", Unit: "s"}, r.First.Seconds())
 	report.add(Figure{ID: "recover", Store: store, Name: "until the new process was ready", Unit: "s"}, r.Opening.Seconds())
 	found, err := h.violations(ctx)
@@ -188,7 +188,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// slay starts the child, waits until all its runs took a turn, and kills it.
+// slay starts the child, waits until all its runs took some turns, and kills it.
 func (h *house) slay(ctx context.Context, v victim, db *sql.DB) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -214,11 +214,13 @@ func (h *house) slay(ctx context.Context, v victim, db *sql.DB) error {
 	if !lines.Scan() || lines.Text() != ready {
 		return errors.Join(fmt.Errorf("the child ended early: %s", said.String()), child.Process.Kill(), ignore(child.Wait()))
 	}
-	const turns = 12 // records: a run's beginning and a whole round
+	// A run's beginning and eight rounds: with fewer the first new step costs more
+	// than the reading, which the goal for each record speaks of.
+	const records = 82
 	underWay := until(ctx, leastLook, func() (bool, error) {
 		at, _, err := versions(ctx, db)
 		for _, version := range at {
-			if version < turns {
+			if version < records {
 				return false, err
 			}
 		}
