@@ -17,32 +17,56 @@ import (
 	"gantry.dev/orchestrator/run"
 )
 
+// verify readies the checks of the last answer. Where nothing but its form is
+// asked about, the check looks at nothing outside of the run and is made at once,
+// so that it shares the write of the answer.
 func (j *job) verify(ctx context.Context, effect run.Verify) (engine.Prepared, error) {
 	revision, err := j.revision()
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	texts, err := j.view.Texts(ctx, textIDs(j.state)...)
+	task := j.state.Started.Task
+	lands := task != nil && !task.Awaited()
+	inside := len(revision.Completion.Checks) == 0 && !lands
+	ids := textIDs(j.state)
+	if inside {
+		ids = formIDs(j.state)
+	}
+	texts, err := j.view.Texts(ctx, ids...)
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	v := &verification{sealer: j.sealer(), contract: revision.Completion, vars: j.checkVars(texts), box: j.kit.Box,
-		subject: j.subject(), agent: revision.Principal(j.state.Started.Organisation), marking: j.state.Marking, chain: j.state.Started.Chain,
-		directory: j.current.Organisation, memory: j.reader()}
-	if task := j.state.Started.Task; task != nil && task.Result != nil {
+	v := &verification{sealer: j.sealer(), contract: revision.Completion, marking: j.state.Marking}
+	if task != nil && task.Result != nil {
 		v.contract.Output, v.contract.Required = texts[task.Result.ID].Bytes, nil // who sent it says what it wants
 	}
-	answer := j.state.LastTurn().Answer.Text
-	if answer != nil {
+	if answer := j.state.LastTurn().Answer.Text; answer != nil {
 		v.answer, v.answerText = texts[answer.ID].Bytes, answer
 	}
-	if task := j.state.Started.Task; task != nil && !task.Awaited() {
+	if inside {
+		return engine.Prepared{Command: run.ReportChecks{Turn: effect.Turn, Checks: v.all(ctx)}, Payloads: v.payloads}, nil
+	}
+	v.vars, v.box, v.chain = j.checkVars(texts), j.kit.Box, j.state.Started.Chain
+	v.subject, v.agent = j.subject(), revision.Principal(j.state.Started.Organisation)
+	v.directory, v.memory = j.current.Organisation, j.reader()
+	if lands {
 		v.landing = &landing{tree: j.tree, task: *task, sidecar: j.state.ID, started: j.state.Started}
 	}
 	return engine.Prepared{Perform: func(ctx context.Context) engine.Performed {
 		checks := v.all(ctx)
 		return engine.Performed{Command: run.ReportChecks{Turn: effect.Turn, Checks: checks}, Payloads: v.payloads}
 	}}, nil
+}
+
+// formIDs are the texts that the form of the last answer is checked by.
+func formIDs(s *run.State) (ids []string) {
+	if answer := s.LastTurn().Answer.Text; answer != nil {
+		ids = append(ids, answer.ID)
+	}
+	if task := s.Started.Task; task != nil && task.Result != nil {
+		ids = append(ids, task.Result.ID)
+	}
+	return ids
 }
 
 func (j *job) checkVars(texts map[string]engine.Payload) agents.CheckVars {

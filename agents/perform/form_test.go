@@ -10,11 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gantry.dev/agents"
 	"gantry.dev/agents/model"
 	"gantry.dev/agents/model/exchange"
 	"gantry.dev/agents/model/modeltest"
 	"gantry.dev/agents/model/openai"
+	"gantry.dev/agents/perform"
 	"gantry.dev/agents/tool"
+	"gantry.dev/orchestrator/engine"
 	"gantry.dev/orchestrator/run"
 )
 
@@ -114,4 +117,44 @@ func TestAChildIsHeldToTheFormThatItsParentWants(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What only looks at the answer itself is checked in the write of the answer;
+// what looks outside is an effect of its own.
+func TestAnAnswersFormIsCheckedAtOnce(t *testing.T) {
+	for name, row := range map[string]struct {
+		output string
+		checks []agents.Check
+	}{
+		"any answer will do": {},
+		"it has a form":      {output: amountForm},
+		"a check looks outside": {checks: []agents.Check{{Name: "is-there", Tool: "things.read", Identity: agents.AsSubject,
+			Arguments: []byte(`{"id":"a"}`), Expression: "result.done"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOrganisation(answering)
+			o.Agents[0].Completion.Checks = row.checks
+			if row.output != "" {
+				o.Agents[0].Completion.Output = json.RawMessage(row.output)
+			}
+			inside(t, o, func(t *testing.T, h *house) {
+				h.take = func(context.Context, model.Request, func(string)) (model.Answer, error) {
+					return says(`{"amount":7}`), nil
+				}
+				id := h.start("go")
+				h.work()
+				var memory any
+				view := engine.View{State: h.state(id), Rules: h.admitted.Rules, Memory: &memory,
+					Texts: func(ctx context.Context, ids ...string) (map[string]engine.Payload, error) {
+						return h.Payloads(ctx, ids)
+					}}
+				prepared, err := perform.New(h, h.source, h.tree(), h.delta).Prepare(t.Context(), view, run.Verify{Turn: 1})
+				require.NoError(t, err)
+				require.Equal(t, len(row.checks) > 0, prepared.Perform != nil)
+				if prepared.Perform == nil {
+					require.Equal(t, run.CheckPassed, prepared.Command.(run.ReportChecks).Checks[0].Verdict)
+				}
+			})
+		})
+	}
 }
