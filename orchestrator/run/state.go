@@ -277,11 +277,18 @@ func (s *State) openCalls(visit func(*Call)) {
 	}
 }
 
-func (s *State) hasOpenCalls() bool {
-	open := false
-	s.openCalls(func(*Call) { open = true })
-	return open
+// someOpenCall reports whether one of the calls that have not ended is so; it
+// looks no further than that.
+func (s *State) someOpenCall(so func(*Call) bool) bool {
+	for i := s.firstOpen; i < len(s.Calls); i++ {
+		if s.Calls[i].Phase != CallDone && so(&s.Calls[i]) {
+			return true
+		}
+	}
+	return false
 }
+
+func (s *State) hasOpenCalls() bool { return s.someOpenCall(func(*Call) bool { return true }) }
 
 // Closing reports whether the run only waits for what is in flight: it was
 // cancelled, or it met a limit that ends it.

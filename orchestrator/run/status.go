@@ -24,18 +24,19 @@ func (s *State) workable() bool {
 	if turn := s.LastTurn(); turn != nil && turn.Phase == TurnInFlight {
 		return true
 	}
-	busy, guarded := false, s.guarded()
-	s.openCalls(func(c *Call) {
+	guarded, room := s.guarded(), s.runsFree() > 0 || s.Authority.RunsAtOnce < 1
+	busy := s.someOpenCall(func(c *Call) bool {
 		switch c.Phase {
 		case CallProposedPhase, CallInFlight:
-			busy = true
+			return true
 		case CallReady:
 			review, _ := s.ReviewOfTool(c)
-			free := c.Delegate == "" || s.runsFree() > 0 || s.Authority.RunsAtOnce < 1
-			busy = busy || s.Reached == nil && (review == ReviewDue || review != ReviewLive && free && !guarded)
+			free := c.Delegate == "" || room
+			return s.Reached == nil && (review == ReviewDue || review != ReviewLive && free && !guarded)
 		case CallUncertainOpen:
-			busy = busy || !c.AskPerson
+			return !c.AskPerson
 		}
+		return false
 	})
 	if busy {
 		return true
