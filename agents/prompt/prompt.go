@@ -120,7 +120,7 @@ func (c *Compiler) Finish() (Prompt, error) {
 	}
 	// What is appended to these messages must not reach those of the next turn.
 	// Once it is answered, the turn begins with what is open now.
-	messages := slices.Concat(c.messages, open.messages)
+	messages := append(slices.Clip(c.messages), open.messages...)
 	return Prompt{
 		Messages: messages, Stable: len(messages), Tools: c.tools, Steers: steers,
 		Items: shown(c.recalls.stand, open.recalls.stand),

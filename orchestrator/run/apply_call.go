@@ -162,6 +162,9 @@ func (s *State) endCall(c *Call, e CallEnded) {
 	}
 	c.Reserve = Amount{}
 	c.Phase, c.Outcome, c.Code, c.Result, c.Media = CallDone, e.Outcome, e.Code, e.Result, e.Media
+	if len(c.Media) > 0 && (s.firstMedia == 0 || c.Turn < s.firstMedia) {
+		s.firstMedia = c.Turn
+	}
 	s.countRepeat(c, e.Fingerprint)
 	for s.firstOpen < len(s.Calls) && s.Calls[s.firstOpen].Phase == CallDone {
 		s.firstOpen++

@@ -58,9 +58,7 @@ func (s *State) Words() []Text {
 }
 
 // mediaBefore reports whether the run had media when a turn was taken.
-func (s *State) mediaBefore(turn int) bool {
-	return slices.ContainsFunc(s.Calls, func(c Call) bool { return c.Turn < turn && len(c.Media) > 0 })
-}
+func (s *State) mediaBefore(turn int) bool { return s.firstMedia != 0 && s.firstMedia < turn }
 
 // Shows reports whether the media of a call are shown as they are: not where its
 // turn stands in brief, nor where they were left out for room.

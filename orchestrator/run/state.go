@@ -49,6 +49,7 @@ type State struct {
 	openSteers int
 	asked      int    // approvals and accesses that it asked for since it began, or an operator let it go on
 	firstOpen  int    // index in Calls of the first call that may not have ended
+	firstMedia int    // the first turn with a call that gave media, 0 for none
 	firstLive  int    // index in Children of the first one that may not have ended
 	live       int    // children that have not ended
 	liveRuns   int    // live runs that they take up at most
