@@ -84,6 +84,23 @@ func TestPlantedDamageIsFoundByItsCode(t *testing.T) {
 	}
 }
 
+// What stands beside a frame, and in no chain, is held against what is in it.
+func TestWhatARowSaysOfItsRecordsIsHeldAgainstThem(t *testing.T) {
+	for name, spoil := range map[string]string{
+		"when it settled": "UPDATE journal SET settled_ms = 0 WHERE run = 'r-finished' AND settled_ms > 0",
+		"how many":        "UPDATE journal SET count = -1 WHERE run = 'r-finished' AND seq = (SELECT max(seq) FROM journal WHERE run = 'r-finished')",
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.fill()
+			_, err := h.store.Databases().Write.ExecContext(t.Context(), spoil)
+			require.NoError(t, err)
+			_, found := h.audit()
+			require.True(t, has(found, invariant.Chain, "r-finished"), "%v", found)
+		})
+	}
+}
+
 func has(found []invariant.Violation, code invariant.Code, run string) bool {
 	for _, v := range found {
 		if v.Code == code && v.Run == run && strings.HasSuffix(v.Text, ".") && strings.HasPrefix(v.String(), string(code)) {

@@ -16,6 +16,7 @@ import (
 
 	"gantry.dev/migrations"
 	"gantry.dev/orchestrator/engine"
+	"gantry.dev/orchestrator/journal/frame"
 	"gantry.dev/orchestrator/journal/upgrade"
 	"gantry.dev/orchestrator/run"
 )
@@ -148,13 +149,28 @@ func (s *Snapshot) Head(ctx context.Context, id string) (run.Head, error) {
 }
 
 // Records lists up to limit records of a run after a number, whatever its head
-// says of their number.
-func (s *Snapshot) Records(ctx context.Context, id string, after uint64, limit int) ([]run.Record, error) {
-	rows, err := s.tx.QueryContext(ctx, "SELECT "+rowColumns+" FROM journal j WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", id, after, limit)
+// says of their number. A row that says of its records what they do not say
+// gives records that break the chain.
+func (s *Snapshot) Records(ctx context.Context, id string, after uint64, limit int) (records []run.Record, err error) {
+	rows, err := s.tx.QueryContext(ctx, "SELECT "+rowColumns+", j.settled_ms FROM journal j WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", id, after, limit)
 	if err != nil {
 		return nil, err
 	}
-	return recordsOf(rows, after, limit)
+	defer func() { _ = rows.Close() }() // the error of reading says more
+	for len(records) < limit && rows.Next() {
+		var settledMs int64
+		row, err := scanRow(rows, &settledMs)
+		if err != nil {
+			return nil, err
+		}
+		list := row.Records()
+		if settledMs != frame.SettledMs(list) {
+			row.Frame = nil
+			list = row.Records()
+		}
+		records = append(records, beyond(list, after, limit-len(records))...)
+	}
+	return records, rows.Err()
 }
 
 // Inbox lists everything that waits for people in a run.

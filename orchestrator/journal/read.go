@@ -109,8 +109,13 @@ func (s *Store) Load(ctx context.Context, id string, after uint64) (run.Head, []
 // rowColumns are those of a row of the journal, "journal j", as scanRow takes them.
 const rowColumns = "j.run, j.seq, j.count, j.frame"
 
+// scanRow takes numbers that no count can be for 0, so that a row that somebody
+// spoiled breaks the chain of its run and stops nobody who reads others.
 func scanRow(row scanner, more ...any) (r frame.Row, err error) {
-	return r, row.Scan(append([]any{&r.Run, &r.Seq, &r.Count, &r.Frame}, more...)...)
+	var seq, count int64
+	err = row.Scan(append([]any{&r.Run, &seq, &count, &r.Frame}, more...)...)
+	r.Seq, r.Count = uint64(max(0, seq)), uint64(max(0, count))
+	return r, err
 }
 
 // recordsOf reads up to limit records after a number from rows of one run, and
@@ -122,13 +127,18 @@ func recordsOf(rows *sql.Rows, after uint64, limit int) (records []run.Record, e
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range row.Records() {
-			if r.Seq > after && len(records) < limit {
-				records = append(records, r)
-			}
-		}
+		records = append(records, beyond(row.Records(), after, limit-len(records))...)
 	}
 	return records, rows.Err()
+}
+
+// beyond are up to limit of the records that stand after a number.
+func beyond(records []run.Record, after uint64, limit int) []run.Record {
+	first := 0
+	for first < len(records) && records[first].Seq <= after {
+		first++
+	}
+	return records[first:min(len(records), first+limit)]
 }
 
 // Numbered is a record with its place among all that its writer committed.
