@@ -178,17 +178,11 @@ func (w *writer) mapping(v reflect.Value) bool {
 		if !w.quote(entries.Key().String()) {
 			return false
 		}
-		m.key, m.nameEnd = m.begin+1, len(w.out)-1
-		w.out = append(w.out, ':')
+		w.name(&m)
 		if !w.encode(entries.Value()) {
 			return false
 		}
-		m.end = len(w.out)
-		w.members = append(w.members, m)
+		w.keep(m)
 	}
-	if !w.sort(first, begin) {
-		return false
-	}
-	w.close('}')
-	return true
+	return w.sorted(first, begin)
 }

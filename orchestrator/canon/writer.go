@@ -215,17 +215,11 @@ func (w *writer) object() bool {
 		if w.space(); w.peek() != '"' || !w.text() {
 			return false
 		}
-		m.key, m.nameEnd = m.begin+1, len(w.out)-1
-		w.out = append(w.out, ':')
+		w.name(&m)
 		if !w.took(':') || !w.value() {
 			return false
 		}
-		m.end = len(w.out)
-		w.members = append(w.members, m)
+		w.keep(m)
 	}
-	if !w.sort(first, begin) {
-		return false
-	}
-	w.close('}')
-	return true
+	return w.sorted(first, begin)
 }

@@ -50,7 +50,7 @@ func (s *Store) newBatch(items []*item) *batch {
 		receipts: map[receiptKey]bool{}, conversations: map[string]thread{}, keys: map[string]cipher.AEAD{}}}
 	for _, it := range items {
 		if it.write != nil {
-			b.writes = append(append(b.writes, it.write), it.write.Births...)
+			b.writes = append(b.writes, whole(it.write)...)
 		}
 	}
 	return b

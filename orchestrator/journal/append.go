@@ -126,9 +126,14 @@ func check(write *engine.Write) error {
 	return nil
 }
 
+// whole is a write, and what is born with it.
+func whole(write *engine.Write) []*engine.Write {
+	return append([]*engine.Write{write}, write.Births...)
+}
+
 // pack packs the records of a write and of its births.
 func pack(write *engine.Write) (frames [][]byte, err error) {
-	for _, one := range append([]*engine.Write{write}, write.Births...) {
+	for _, one := range whole(write) {
 		packed, err := frame.Pack(one.Records)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -205,7 +210,7 @@ func size(it *item) (rows, bytes int) {
 	if it.write == nil {
 		return 1, 0
 	}
-	for i, write := range append([]*engine.Write{it.write}, it.write.Births...) {
+	for i, write := range whole(it.write) {
 		rows, bytes = rows+len(write.Records), bytes+len(it.frames[i])
 		for _, p := range write.Payloads {
 			bytes += len(p.Bytes)
@@ -332,7 +337,7 @@ func (b *batch) settle() (answers []error, list []statement, err error) {
 		if refusal != nil {
 			continue
 		}
-		for i, write := range append([]*engine.Write{it.write}, it.write.Births...) {
+		for i, write := range whole(it.write) {
 			b.admitted = append(b.admitted, write)
 			if err := b.record(write, it.frames[i]); err != nil {
 				return nil, nil, err

@@ -151,26 +151,25 @@ func (s *Snapshot) Head(ctx context.Context, id string) (run.Head, error) {
 // Records lists up to limit records of a run after a number, whatever its head
 // says of their number. A row that says of its records what they do not say
 // gives records that break the chain.
-func (s *Snapshot) Records(ctx context.Context, id string, after uint64, limit int) (records []run.Record, err error) {
+func (s *Snapshot) Records(ctx context.Context, id string, after uint64, limit int) ([]run.Record, error) {
 	rows, err := s.tx.QueryContext(ctx, "SELECT "+rowColumns+", j.settled_ms FROM journal j WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?", id, after, limit)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // the error of reading says more
-	for len(records) < limit && rows.Next() {
-		var settledMs int64
-		row, err := scanRow(rows, &settledMs)
-		if err != nil {
-			return nil, err
-		}
-		list := row.Records()
-		if settledMs != frame.SettledMs(list) {
-			row.Frame = nil
-			list = row.Records()
-		}
-		records = append(records, beyond(list, after, limit-len(records))...)
+	return recordsOf(rows, scanHeld, after, limit)
+}
+
+// scanHeld takes rowColumns and when the row says that it settled, which it
+// holds against the records.
+func scanHeld(row scanner) ([]run.Record, error) {
+	var settledMs int64
+	r, err := scanRow(row, &settledMs)
+	records := r.Records()
+	if settledMs != frame.SettledMs(records) {
+		r.Frame = nil
+		records = r.Records()
 	}
-	return records, rows.Err()
+	return records, err
 }
 
 // Inbox lists everything that waits for people in a run.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -66,15 +67,14 @@ func (s *Store) EndedChildren(ctx context.Context, parent string, known func(chi
 	return news, ends, nil
 }
 
-// end finds the record of a run's end. Only late words come after it.
+// end finds the record of a run's end, row by row from its last: only late words
+// come after it.
 func (s *Store) end(ctx context.Context, id string) ([]run.Record, error) {
-	rows, err := s.read.QueryContext(ctx, "SELECT "+rowColumns+" FROM journal j WHERE run = ? ORDER BY seq DESC", id)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // the error of reading says more
-	for rows.Next() {
-		row, err := scanRow(rows)
+	for before := int64(math.MaxInt64); ; {
+		row, err := scanRow(s.read.QueryRowContext(ctx, "SELECT "+rowColumns+" FROM journal j WHERE run = ? AND seq < ? ORDER BY seq DESC LIMIT 1", id, before))
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -82,8 +82,8 @@ func (s *Store) end(ctx context.Context, id string) ([]run.Record, error) {
 		if at := slices.IndexFunc(records, func(r run.Record) bool { return r.Kind == run.KindEnded }); at >= 0 {
 			return records[at : at+1], nil
 		}
+		before = number(row.Seq)
 	}
-	return nil, rows.Err()
 }
 
 // Load returns the head of a run and its records after a version.
@@ -99,7 +99,7 @@ func (s *Store) Load(ctx context.Context, id string, after uint64) (run.Head, []
 	if err != nil {
 		return head, nil, err
 	}
-	records, err := recordsOf(rows, after, int(head.Version))
+	records, err := recordsOf(rows, scanRecords, after, int(head.Version))
 	for len(records) > 0 && records[len(records)-1].Seq > head.Version {
 		records = records[:len(records)-1]
 	}
@@ -118,16 +118,22 @@ func scanRow(row scanner, more ...any) (r frame.Row, err error) {
 	return r, err
 }
 
+// scanRecords takes rowColumns for the records that they hold.
+func scanRecords(row scanner) ([]run.Record, error) {
+	r, err := scanRow(row)
+	return r.Records(), err
+}
+
 // recordsOf reads up to limit records after a number from rows of one run, and
 // closes them.
-func recordsOf(rows *sql.Rows, after uint64, limit int) (records []run.Record, err error) {
+func recordsOf(rows *sql.Rows, scan func(scanner) ([]run.Record, error), after uint64, limit int) (records []run.Record, err error) {
 	defer func() { _ = rows.Close() }() // the error of reading says more
 	for len(records) < limit && rows.Next() {
-		row, err := scanRow(rows)
+		held, err := scan(rows)
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, beyond(row.Records(), after, limit-len(records))...)
+		records = append(records, beyond(held, after, limit-len(records))...)
 	}
 	return records, rows.Err()
 }

@@ -142,11 +142,11 @@ func (b *batch) recordEntries(entries []engine.Entry) error {
 // statements are the changes as they are sent.
 func (b *batch) statements() ([]statement, error) {
 	s := b.store
-	created, err := headRows(b.created)
+	created, err := headRows(b.created, createdRow)
 	if err != nil {
 		return nil, err
 	}
-	moved, err := movedRows(b.moved)
+	moved, err := headRows(b.moved, movedRow)
 	if err != nil {
 		return nil, err
 	}
@@ -203,35 +203,30 @@ func (b *batch) lateLinks() []statement {
 	return []statement{{text: late + "IN (SELECT value FROM json_each(?)))", args: []any{string(list)}}}
 }
 
-func headRows(heads map[string]*run.Head) ([][]any, error) {
+// headRows are the columns of heads, in the order of their runs; a row has their
+// labels as JSON.
+func headRows(heads map[string]*run.Head, row func(h *run.Head, labels string) []any) ([][]any, error) {
 	rows := make([][]any, 0, len(heads))
 	for _, id := range slices.Sorted(maps.Keys(heads)) {
-		h := heads[id]
-		labels, err := json.Marshal(h.Labels)
+		labels, err := json.Marshal(heads[id].Labels)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, []any{h.Run, number(h.Version), h.Digest, string(h.Status), h.DueMs, h.Organisation, h.Root, h.Parent,
-			h.Conversation, h.Subject, h.Agent, h.Department, string(labels), h.StartedMs, h.EndedMs,
-			number(h.News), number(h.Heard)})
+		rows = append(rows, row(heads[id], string(labels)))
 	}
 	return rows, nil
+}
+
+func createdRow(h *run.Head, labels string) []any {
+	return []any{h.Run, number(h.Version), h.Digest, string(h.Status), h.DueMs, h.Organisation, h.Root, h.Parent,
+		h.Conversation, h.Subject, h.Agent, h.Department, labels, h.StartedMs, h.EndedMs, number(h.News), number(h.Heard)}
 }
 
 // movedColumns are those of a head that its writes move.
 var movedColumns = []string{"run", "version", "digest", "status", "due_ms", "labels", "ended_ms", "heard"}
 
-func movedRows(heads map[string]*run.Head) ([][]any, error) {
-	rows := make([][]any, 0, len(heads))
-	for _, id := range slices.Sorted(maps.Keys(heads)) {
-		h := heads[id]
-		labels, err := json.Marshal(h.Labels)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, []any{h.Run, number(h.Version), h.Digest, string(h.Status), h.DueMs, string(labels), h.EndedMs, number(h.Heard)})
-	}
-	return rows, nil
+func movedRow(h *run.Head, labels string) []any {
+	return []any{h.Run, number(h.Version), h.Digest, string(h.Status), h.DueMs, labels, h.EndedMs, number(h.Heard)}
 }
 
 // noteItems sorts the inbox into what is open and what is gone.

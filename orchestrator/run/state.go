@@ -271,11 +271,10 @@ func (s *State) Question(id string) *Question {
 
 // openCalls visits the calls that have not ended, in the model's order.
 func (s *State) openCalls(visit func(*Call)) {
-	for i := s.firstOpen; i < len(s.Calls); i++ {
-		if s.Calls[i].Phase != CallDone {
-			visit(&s.Calls[i])
-		}
-	}
+	s.someOpenCall(func(c *Call) bool {
+		visit(c)
+		return false
+	})
 }
 
 // someOpenCall reports whether one of the calls that have not ended is so; it
